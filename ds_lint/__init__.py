@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ds_lint.version import __version__
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
@@ -13,6 +11,7 @@ if TYPE_CHECKING:
     from ds_lint.callback import ConfigError, TrainerCallback
     from ds_lint.diagnostics.finding import Finding
 
+__version__ = "0.1.0"
 __all__ = ["ConfigError", "TrainerCallback", "__version__", "check"]
 
 
@@ -51,54 +50,7 @@ def check(
     findings. Warns about a release that ds-lint does not know. Raises OSError if a path cannot be read, TypeError or
     ValueError for invalid arguments.
     """
-    # not at import time: ``import ds_lint`` must cost a training script nothing
-    from os.path import dirname
+    given = locals()
+    from ds_lint.session.call import findings  # not at import time, which must cost a training script nothing
 
-    from ds_lint.diagnostics.finding import STACKS
-    from ds_lint.facts import Sources
-    from ds_lint.facts.readers import gather
-    from ds_lint.knowledge.keys import knowledge
-    from ds_lint.linter.choice import choose
-    from ds_lint.linter.lint import lint_for
-    from ds_lint.semantics.basis import Basis
-    from ds_lint.source import documents
-    from ds_lint.source.files import bytes_of
-
-    if stack not in (None, *STACKS):
-        raise ValueError(f"stack must be one of {', '.join(STACKS)}, not {stack!r}")
-    for fact, number in (("rank", world_size), ("node", nodes)):
-        if number is not None and not isinstance(number, int):
-            raise TypeError(f"the number of {fact}s must be an int, not {type(number).__name__}")
-        if number is not None and number < 1:
-            raise ValueError(f"a run has at least one {fact}, not {number}")
-    for fact, words in (("gpu", gpu), ("host_memory", host_memory)):
-        if words is not None and not isinstance(words, str):
-            raise TypeError(f"{fact} must be a str, not {type(words).__name__}")
-    sources = Sources(
-        world_size=world_size,
-        nodes=nodes,
-        trainer_args=training_args,
-        model=str(model) if model is not None else None,
-        gpu=gpu,
-        host_memory=host_memory,
-        said_by="ds_lint.check",
-    )
-    facts = gather(sources)
-    named = {"deepspeed": deepspeed_version, "transformers": transformers_version, "accelerate": accelerate_version}
-    versions = {library: version for library, version in named.items() if version is not None}
-    if isinstance(config, str) or hasattr(config, "__fspath__"):
-        path = str(config)
-        data = bytes_of(path)
-        found = documents.configs_in(data, path) or documents.unparsed(data, path, is_named=True)
-        choice = choose(dirname(path), versions)
-    elif hasattr(config, "keys"):
-        found = [documents.from_dict(config)]
-        choice = choose("", versions)
-    else:
-        raise TypeError(f"a config must be a dict or a path, not {type(config).__name__}")
-    for note in choice.notes:
-        from warnings import warn  # of a release that ds-lint does not know
-
-        warn(note, stacklevel=2)
-    basis = Basis(knowledge(choice.newest), stack, facts)
-    return [finding for document in found for finding in lint_for(choice, document, basis).findings]
+    return findings(**given)

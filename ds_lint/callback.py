@@ -10,6 +10,7 @@ import sys
 
 import transformers
 
+from ds_lint import __version__
 from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.diagnostics.report import Report
 from ds_lint.facts import Sources
@@ -25,7 +26,6 @@ from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
 from ds_lint.source.files import bytes_of
 from ds_lint.targets.distributions import installed
-from ds_lint.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from ds_lint.diagnostics.verdict import CPU, Step
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
 from ds_lint.smoke.expected.expectation import Expectation
-from ds_lint.smoke.records.job import Engine, Evidence, Job, TrainedParameter
+from ds_lint.smoke.records.job import Engine, Evidence, TrainedParameter
 from ds_lint.smoke.records.shown import Replayed, ShownEngine
 from ds_lint.smoke.script.expectation import expectation_of
-from ds_lint.smoke.verify.check import Repetition, Runs
+from ds_lint.smoke.verify.check import ObservedRun, Repetition, ScriptRun
 from ds_lint.source import documents
 
 CONFIG = {
@@ -65,13 +65,20 @@ def replayed(rank: int = 0, **changes: Any) -> Replayed:
     return one
 
 
-def runs(ranks: list[ShownEngine], repetition: Repetition | None = None, *, mode: str = CPU) -> Runs:
+UNSAVED = {"steps": 3, "steps_after": 2, "exported": "nothing was saved", "real_shapes": "no model is given"}
+
+
+def runs(ranks: list[ShownEngine], repetition: Repetition | None = None, *, mode: str = CPU) -> ScriptRun:
     """What is verified of the engine of these ranks."""
-    job = Job("", ranks[0].stack, "/run", world_size=ranks[0].world_size, mode=mode)
-    return Runs(
-        job, frozenset(), [one.evidence for one in ranks], None, None, None, "nothing was saved", None, None,
-        repetition=repetition, script=ranks,
-    )  # fmt: skip
+    train = [one.evidence for one in ranks]
+    return ScriptRun(
+        train=train, mode=mode, is_of_transformers=False, ranks=ranks, repetition=repetition, recomputed=None, **UNSAVED
+    )
+
+
+def observed(train: list[Evidence], mode: str = CPU) -> ObservedRun:
+    """The same of ranks with this evidence, for what is verified of a run of either kind."""
+    return ObservedRun(train=train, mode=mode, **UNSAVED)
 
 
 def expected(one: ShownEngine, config: dict[str, Any] | None = None, **known: Any) -> Expectation:

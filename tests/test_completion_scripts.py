@@ -7,7 +7,8 @@ import argparse
 import pytest
 
 from ds_lint.commands.completion import commands
-from ds_lint.commands.parser import SHELLS, command_line
+from ds_lint.commands.options import SHELLS
+from ds_lint.commands.parser import command_line
 from ds_lint.commands.shells import ANYTHING, FILES, Words
 from ds_lint.linter.engine import every_rule
 

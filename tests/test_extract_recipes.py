@@ -10,6 +10,7 @@ import pytest
 
 from ds_lint.facts import recipes as facts_recipes
 from tools.extract import reading, recipes
+from tools.extract.frameworks import is_of
 from tools.extract.releases import UnavailableError, number
 
 
@@ -117,8 +118,8 @@ def test_of_a_class_variable_there_is_no_field(extracted):
 
 
 def test_what_a_release_must_have_depends_on_how_old_it_is():
-    part = recipes.FRAMEWORKS["axolotl"].builders[0]
-    assert [part.is_of(release) for release in ("0.8.0", "0.9.2", "0.10.0", None)] == [True, True, False, False]
+    part = recipes.FRAMEWORKS["axolotl"].source.builders[0]
+    assert [is_of(part, release) for release in ("0.8.0", "0.9.2", "0.10.0", None)] == [True, True, False, False]
 
 
 # The command

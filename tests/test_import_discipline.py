@@ -52,8 +52,8 @@ LAYERS = (
     ("knowledge",),
     ("diagnostics",),
     ("source",),
-    ("targets",),
-    ("record", "version"),
+    ("frameworks", "targets"),
+    ("option", "record"),
 )
 # And those inside a room.
 SMOKE_LAYERS = (
@@ -63,7 +63,16 @@ SMOKE_LAYERS = (
     ("expected", "observe", "processes"),
     ("journal", "records", "standins"),
 )
-HOUSES = {"ds_lint": LAYERS, "ds_lint.smoke": SMOKE_LAYERS}
+SEMANTICS_LAYERS = (
+    ("configs", "effective", "rewritten", "schedules"),
+    ("constructors", "preparation", "swapping"),
+    ("arguments", "batch", "features", "fsdp_arguments", "places", "refused_arguments"),
+    ("config",),
+    ("config_call",),
+    ("accelerate",),
+    ("architectures", "basis", "made_config"),
+)
+HOUSES = {"ds_lint": LAYERS, "ds_lint.semantics": SEMANTICS_LAYERS, "ds_lint.smoke": SMOKE_LAYERS}
 
 CLEAN_CHECK = """
 import sys

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from linted import lint_file
 
-from ds_lint.commands.init import InitOptions, init
+from ds_lint.commands.init import init
+from ds_lint.commands.options import InitOptions
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
@@ -200,8 +201,10 @@ def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, s
     monkeypatch.chdir(tmp_path)
     model = os.path.join(MODELS, name)
     for place, (stage, offload) in enumerate(product((2, 3), ("none", "cpu"))):
-        assert init(InitOptions(stack, stage, offload, None, model, 8, None, f"{place}.json", force=True)) == 0
-        facts = gather(Sources(model=model, world_size=8))
+        sources = Sources(model=model, world_size=8)
+        wanted = {"stack": stack, "stage": stage, "offload": offload, "output": f"{place}.json", "force": True}
+        assert init(InitOptions(**wanted, sources=sources)) == 0
+        facts = gather(sources)
         report = lint_file(f"{place}.json", stack=stack, facts=facts)
         assert [(finding.code, finding.message) for finding in report.findings] == []
 

@@ -15,7 +15,7 @@ GIB = 2**30
 CPU = Offload("cpu")
 # 30 billion elements in matrices of 268 million: states of 480 GB, beside which an allowance is little.
 MODEL = (Tensor("embed", 2**29), *(Tensor(f"layers.{layer}.weight", 2**28) for layer in range(112)))
-SMALL_BUCKETS = {"reduce_bucket": 2**20, "allgather_bucket": 2**20, "prefetch_bucket": 2**20}
+SMALL_BUCKETS = {"reduce_bucket": 2**20, "prefetch_bucket": 2**20}
 ONE_GPU = TrainingSetup(MODEL, ranks=1, nodes=1, stage=0, architecture={}, uses_zero_init=True, **SMALL_BUCKETS)
 EIGHT = ONE_GPU._replace(ranks=8)
 

@@ -73,7 +73,7 @@ def test_what_is_checked_in_is_current(name):
 
 
 def test_nothing_else_is_checked_in():
-    assert {path.name for path in publish_schemas.FOLDER.iterdir()} == set(FILES)
+    assert {path.name for path in publish_schemas.FOLDER.iterdir()} == set(FILES) - {publish_schemas.LAUNCHES}
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -17,7 +17,7 @@ from ds_lint.facts.recipes import TrainingRecipe
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.project.references import located
 from ds_lint.source import documents
-from ds_lint.source.recipes import may_be_recipe
+from ds_lint.source.recognition import may_be_recipe
 
 LLAMA_FACTORY = """\
 model_name_or_path: x

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ds_lint.version import __version__
+from ds_lint import __version__
 from tools import release
 
 ROOT = Path(__file__).parent.parent

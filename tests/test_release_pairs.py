@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ from ds_lint.knowledge import tables
 from ds_lint.knowledge.pairs import clashes, working
 from ds_lint.linter.choice import choose
 from ds_lint.source import documents
-from ds_lint.targets.pin import COMPANIONS, LIBRARIES, Pin
+from ds_lint.targets.pin import COMPANIONS, LIBRARIES, Pin, PinPlace
 from ds_lint.targets.places import place_of
 
 STORE = tables.load("pairs")
@@ -247,10 +248,25 @@ def test_flags_are_pins():
 
 def test_a_pin_without_a_place_has_none(tmp_path):
     assert place_of(Pin("deepspeed", "==0.9.0", "--deepspeed-version")) is None
-    gone = tmp_path / "requirements.txt"
-    assert place_of(Pin("deepspeed", "==0.9.0", f"{gone}:3")) is None
-    gone.write_text("deepspeed==0.9.0")
-    assert place_of(Pin("deepspeed", "==0.9.0", f"{gone}:3")) is None
+    path = tmp_path / "requirements.txt"
+    assert place_of(Pin("deepspeed", "==0.9.0", PinPlace(str(path), 3))) is None
+    path.write_text("deepspeed==0.9.0")
+    assert place_of(Pin("deepspeed", "==0.9.0", PinPlace(str(path), 3))) is None
+
+
+@pytest.mark.parametrize("folder", ["pin and two", "a:3", "b [project]"])
+def test_the_name_of_a_folder_does_not_hide_the_place_of_a_pin(tmp_path, monkeypatch, folder):
+    (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder / "requirements.txt").write_text("deepspeed==0.19.7\naccelerate==0.25.0\ntransformers==4.46.1\n")
+    choice = choose(folder, {})
+    report = lint_with(choice, documents.from_dict(AUTO), stack="trainer")
+    (finding,) = [finding for finding in report.findings if finding.code == "DS846"]
+    path = os.path.join(folder, "requirements.txt")
+    assert [(one.path, one.label) for one in finding.related] == [
+        (path, "pins transformers"),
+        (path, "pins accelerate"),
+    ]
 
 
 def test_a_tree_is_the_python_files_of_what_was_fetched(tmp_path, monkeypatch):

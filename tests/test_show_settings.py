@@ -108,7 +108,7 @@ def test_it_is_what_a_config_is_linted_with(project, run, tmp_path, monkeypatch,
     flags = [f"--{name}={value if isinstance(value, str) else value[0]}" for name, value in given.items()]
     (one,) = shown(run, path, *flags)
     monkeypatch.chdir(tmp_path)
-    context = Session(Options([path], versions={"transformers": "5.12.0"}, **given)).context(path)
+    context = Session(Options([path], transformers_version="5.12.0", **given)).context(path)
     said = values(one)
     assert said["stack"][0] == context.basis.stack
     assert said["world-size"][0] == context.basis.facts.world_size

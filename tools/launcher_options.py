@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ds_lint.launches import launchers
 from tools.extract import parsers, source
 from tools.extract.reading import STUMBLES, told
 from tools.extract.releases import UnavailableError, fetch, number
@@ -27,11 +28,7 @@ if TYPE_CHECKING:
 SCHEMAS = Path(__file__).parent.parent / "schemas"
 STORE = SCHEMAS / "launchers.json"
 # The launcher, the library that has it, and where its parser is.
-LAUNCHERS = {
-    "deepspeed": ("deepspeed", ("deepspeed/launcher/runner.py",)),
-    "torchrun": ("torch", ("torch/distributed/run.py", "torch/distributed/launch.py")),
-    "accelerate": ("accelerate", ("accelerate/commands/launch.py",)),
-}
+LAUNCHERS = {name: one.parser for name, one in launchers.LAUNCHERS.items() if one.parser is not None}
 # The actions, as their source says them: those of argparse, and the classes that torchrun has.
 _BOOLEAN = ("BooleanOptionalAction", "argparse.BooleanOptionalAction")  # which has its opposite beside it
 _WITHOUT_VALUE = {

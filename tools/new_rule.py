@@ -228,7 +228,7 @@ def next_steps(new: NewRule) -> Iterator[str]:
     """What is left to do."""
     yield "Run a config with the real libraries: tests/fidelity/oracle.py, tests/fidelity/training.py."
     yield f"Write {new.function} and the examples of {new.page}; replace every TODO."
-    yield "Run `python -m tools.rule_pages --write`, and read the findings that it puts into the page."
+    yield "Run `python -m tools.derived`, and read the findings that it puts into the page."
     if MEASURED.intersection(new.effects):
         yield f"Write a test that measures the claim, and name it in {EVIDENCE}."
     yield (

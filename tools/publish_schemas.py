@@ -1,6 +1,6 @@
 """Write ``schemas/published/``: the JSON Schema of every minor line since 0.9 and of the settings of ds-lint.
 
-Beside each of the two lies its entry for SchemaStore.
+Beside each of the two lies its entry for SchemaStore. The schema of ``--show-launches`` gets the names of launchers.
 
     python -m tools.publish_schemas
 
@@ -16,9 +16,11 @@ from typing import Any
 
 from ds_lint import json_schema
 from ds_lint.knowledge.keys import Knowledge, Target
+from ds_lint.launches.launchers import LAUNCHERS
 from ds_lint.settings.schema import schema as settings_schema
 
 FOLDER = Path(__file__).parent.parent / "schemas" / "published"
+LAUNCHES = "../shown_launches.schema.json"
 ADDRESS = "https://raw.githubusercontent.com/ds-lint/ds-lint/main/schemas/published/"
 LATEST = "deepspeed-latest.schema.json"
 ENTRY = "catalog-entry.json"
@@ -53,6 +55,7 @@ def files() -> dict[str, str]:
     texts[ENTRY] = json.dumps(entry(list(patches)), indent=2) + "\n"
     texts[SETTINGS] = json_schema.text(settings_schema(ADDRESS + SETTINGS))
     texts[SETTINGS_ENTRY] = json.dumps(settings_entry(), indent=2) + "\n"
+    texts[LAUNCHES] = _launches()
     return texts
 
 
@@ -75,6 +78,13 @@ def settings_entry() -> dict[str, Any]:
         "fileMatch": ["ds-lint.toml"],
         "url": ADDRESS + SETTINGS,
     }
+
+
+def _launches() -> str:
+    """The schema of ``--show-launches``, with every launcher that there is."""
+    schema = json.loads((FOLDER / LAUNCHES).read_text(encoding="utf-8"))
+    schema["properties"]["launches"]["items"]["properties"]["launcher"]["enum"] = list(LAUNCHERS)
+    return json.dumps(schema, indent=2) + "\n"
 
 
 def _is_published(line: str) -> bool:

@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from ds_lint.version import __version__
+from ds_lint import __version__
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,7 +23,7 @@ def named() -> dict[str, str]:
     extension = Path("editors/vscode/package.json")
     lock = extension.with_name("package-lock.json")
     return {
-        "ds_lint/version.py": __version__,
+        "ds_lint/__init__.py": __version__,
         "CITATION.cff": _found(r"^version: (\S+)$", Path("CITATION.cff")),
         "CHANGELOG.md": _found(r"^## ([\d.]+)", Path("CHANGELOG.md")),
         str(extension): json.loads(_text(extension))["version"],

@@ -110,6 +110,9 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_issues, ("suppressions", "syntax")),
 )
 
+# Those whose rules look at one key and its value: what they find in a fragment holds whatever other keys it gets.
+ABOUT_ONE_KEY = frozenset({"keys", "policy", "releases", "suppressions", "syntax", "unknown", "values"})
+
 # Those whose rules are all off unless selected.
 FOR_SELECTION = ("performance", "stage_keys")
 

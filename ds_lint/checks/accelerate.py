@@ -20,11 +20,11 @@ from ds_lint.knowledge.suggestions import choice, is_typo
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag
 from ds_lint.semantics.accelerate.fsdp import NO_WRAP, SIZE, FsdpPlugin
-from ds_lint.semantics.accelerate.fsdp_arguments import FsdpArguments, fsdp_arguments
 from ds_lint.semantics.accelerate.launch import FSDP
 from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
 from ds_lint.semantics.accelerate.unread import is_replaced, is_telling, unread_keys
 from ds_lint.semantics.features import recomputation_argument, set_argument
+from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
 from ds_lint.semantics.places import said_at
 from ds_lint.source.spelling import as_json, is_comment
 from ds_lint.source.tree import Span, dotted
@@ -41,9 +41,12 @@ if TYPE_CHECKING:
     from ds_lint.semantics.made_config import SourceSetting
     from ds_lint.source.tree import KeyPath, Member
 
+    _Reason = tuple[str, str, str | None]
+
 _RAISES = "`accelerate launch` raises"
 # The sections of the types of runs, which people leave in a file when they change the type.
-_OF_TYPES = ("deepspeed_config", "fsdp_config", "megatron_lm_config")
+_OF_TYPES = {"deepspeed_config": "DEEPSPEED", "fsdp_config": "FSDP", "megatron_lm_config": "MEGATRON_LM"}
+_DELETE = "Delete the key."
 
 
 @rule("DS650", "accelerate-file-unreadable", severity="error", effects=("rejected",), kind="accelerate")
@@ -117,7 +120,8 @@ def accelerate_key_unread(config: Config) -> Iterator[Problem]:
             continue
         if config.document.is_fragment and plugin.knows(launch.landed.get(path, "")) and not plugin.is_settled:
             continue  # what is left out may decide
-        why, advice, meant = _why_unread(launch, plugin, path, config)
+        found = _reasons_at_top(launch, path) if len(path) == 1 else _reasons(launch, plugin, path, config)
+        why, advice, meant = next(found)
         yield Problem(
             path,
             member.key_span,
@@ -436,55 +440,40 @@ def _home(launch: AccelerateLaunch, name: str) -> str | None:
     return None
 
 
-def _why_unread(
-    launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, config: Config
-) -> tuple[str, str, str | None]:
-    """Why nothing reads a key, what to do, and the key that is meant."""
-    kind, name = launch.distributed_type, path[-1]
-    if len(path) == 1:
-        needed = {"deepspeed_config": "DEEPSPEED", "fsdp_config": "FSDP", "megatron_lm_config": "MEGATRON_LM"}.get(name)
-        if needed is not None:
-            return (
-                f"the type of the run is {_shown(kind)}",
-                f"Write `distributed_type: {needed}`, or delete the section.",
-                None,
-            )
-        if launch.arguments.get(name) is not None and path not in launch.landed and launch.reads(name):
-            return (
-                f"the parser of `accelerate launch` has a default of its own, {as_json(launch.arguments[name])}",
-                f"Pass `--{name}` on the command line.",
-                None,
-            )
-        return f"a run of type {_shown(kind)} does not read it", "Delete the key.", None
-    landed = launch.landed.get(path, "")
+def _reasons_at_top(launch: AccelerateLaunch, path: KeyPath) -> Iterator[_Reason]:
+    """Why nothing reads a key of the top level, what to do, and the key that is meant; the first counts."""
+    kind, name = _shown(launch.distributed_type), path[-1]
+    if (needed := _OF_TYPES.get(name)) is not None:
+        yield f"the type of the run is {kind}", f"Write `distributed_type: {needed}`, or delete the section.", None
+    if launch.arguments.get(name) is not None and path not in launch.landed and launch.reads(name):
+        default = as_json(launch.arguments[name])
+        why = f"the parser of `accelerate launch` has a default of its own, {default}"
+        yield why, f"Pass `--{name}` on the command line.", None
+    yield f"a run of type {kind} does not read it", _DELETE, None
+
+
+def _reasons(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, config: Config) -> Iterator[_Reason]:
+    """The same for a key of a section."""
+    name, landed, is_of_deepspeed = path[-1], launch.landed.get(path, ""), path[0] == "deepspeed_config"
     if is_replaced(launch, path) and launch.reads(landed):
-        return f"`{dotted(launch.setting(landed).path or ())}` sets it, too", "Delete one of the two.", None
+        yield f"`{dotted(launch.setting(landed).path or ())}` sets it, too", "Delete one of the two.", None
     if plugin.knows(landed):
-        return (*plugin.why_unread(landed), None)
-    if path[0] == "deepspeed_config" and name in launch.arguments and f"{path[0]}.{name}" in launch.keys:
-        return (
-            "`accelerate launch` does not pass it on",
-            "Set it in a DeepSpeed config, and name that with `deepspeed_config_file`.",
-            None,
-        )
-    read = [key for key in launch.arguments if launch.reads(key)]
-    if path[0] == "deepspeed_config":
-        own = _of_plugin(config, name)
-        if own is not None:
-            return f"it is DeepSpeed's name for `{own}`", f"Write `{own}` instead.", own
-        if config.knowledge.called(name):
-            return (
-                "it is a key of a DeepSpeed config",
-                "Write it into a DeepSpeed config, and name that with `deepspeed_config_file`.",
-                None,
-            )
+        yield (*plugin.why_unread(landed), None)
+    if is_of_deepspeed and name in launch.arguments and f"{path[0]}.{name}" in launch.keys:
+        how = "Set it in a DeepSpeed config, and name that with `deepspeed_config_file`."
+        yield "`accelerate launch` does not pass it on", how, None
+    if is_of_deepspeed and (own := _of_plugin(config, name)) is not None:
+        yield f"it is DeepSpeed's name for `{own}`", f"Write `{own}` instead.", own
+    if is_of_deepspeed and config.knowledge.called(name):
+        how = "Write it into a DeepSpeed config, and name that with `deepspeed_config_file`."
+        yield "it is a key of a DeepSpeed config", how, None
     if name in launch.arguments:
-        return f"a run of type {_shown(kind)} does not read it", "Delete the key.", None
-    meant = choice(landed or name, read)
-    advice = f"Write `{meant}`." if meant is not None else "Delete the key."
+        yield f"a run of type {_shown(launch.distributed_type)} does not read it", _DELETE, None
     if (since := _next_release_with(launch, landed or name)) is not None:
-        return f"it is new in accelerate {since}", f"Upgrade to accelerate {since}, or delete the key.", None
-    return f"accelerate {launch.release} has no such setting", advice, meant
+        yield f"it is new in accelerate {since}", f"Upgrade to accelerate {since}, or delete the key.", None
+    meant = choice(landed or name, [key for key in launch.arguments if launch.reads(key)])
+    how = f"Write `{meant}`." if meant is not None else _DELETE
+    yield f"accelerate {launch.release} has no such setting", how, meant
 
 
 def _next_release_with(launch: AccelerateLaunch, name: str) -> str | None:

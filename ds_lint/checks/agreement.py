@@ -47,7 +47,7 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
             member.value.span,
             f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but the training arguments have "
             f"{as_json(mismatch.wanted)}{_because(config, mismatch)}: trainer.train() raises"
-            f"{_unless(config, mismatch)}",
+            f"{_unless(mismatch)}",
             {_TRAINER: rejected("initialize")},
             help=f'Set it to "auto", which the Trainer replaces with {as_json(mismatch.wanted)}, or change the '
             "training arguments.",
@@ -55,6 +55,7 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
             related=_places(config, mismatch.names),
             fix=_filled_in(config, mismatch.path, "safe"),
             severity="warning" if mismatch.only_if is not None else None,
+            subject=as_json(mismatch.wanted),
         )
 
 
@@ -76,6 +77,7 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
             help=f"Change {_quoted(names)} in the training arguments.",
             label="training arguments rejected",
             related=_places(config, names),
+            subject=tuple(names),
         )
     training = config.facts.training
     if training is None:
@@ -93,6 +95,7 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
             label=f"did you mean `{meant}`?",
             severity="warning",
             related=[Related(span, f"did you mean {meant}?", document.path)] if document and span else [],
+            subject=name,
         )
 
 
@@ -140,6 +143,7 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
         label="no `gradient_clipping`",
         related=_places(config, ["max_grad_norm"]),
         fix=_filled_in(config, ("gradient_clipping",), "unsafe"),
+        subject=asked.value,
     )
 
 
@@ -171,6 +175,7 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
             label=f"no `{name}`",
             related=_places(config, arguments),
             fix=_filled_in(config, ("optimizer", "params", name), "unsafe"),
+            subject=as_json(wanted),
         )
 
 
@@ -204,6 +209,7 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
         label="no `gradient_accumulation_steps`",
         related=_places(config, ["gradient_accumulation_steps"]),
         fix=_filled_in(config, ("gradient_accumulation_steps",), "safe"),
+        subject=as_json(steps.value),
     )
 
 
@@ -296,6 +302,7 @@ def stack_refuses(config: Config) -> Iterator[Problem]:
             {_TRAINER: rejected("initialize")},
             help="Change what the message names.",
             label="rejected",
+            subject=(refusal.library, refusal.conditions),
         )
 
 
@@ -341,10 +348,9 @@ def _because(config: Config, mismatch: Mismatch) -> str:
     return f" ({words(mismatch.path, mismatch.expression)})"
 
 
-def _unless(config: Config, mismatch: Mismatch) -> str:
+def _unless(mismatch: Mismatch) -> str:
     """The argument with which the Trainer does not compare the values, if nothing tells whether it is given."""
-    launch = config.facts.launch
-    if mismatch.only_if is None or (launch is not None and launch.doubts):
+    if mismatch.only_if is None:
         return ""
     return f" unless {_quoted(names_in(mismatch.only_if))} is true"
 

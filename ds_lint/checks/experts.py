@@ -39,6 +39,7 @@ def experts_do_not_divide_the_ranks(config: Config) -> Iterator[Problem]:
             rejected("initialize"),
             help=f"Set `autoep_size` to a divisor of {ranks}, or start more ranks.",
             label=f"does not divide {ranks}",
+            subject=ranks,
         )
 
 

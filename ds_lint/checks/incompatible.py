@@ -134,8 +134,8 @@ def _is_reentrant(config: Config) -> bool:
     """Whether gradient checkpointing is or may be reentrant, the older kind."""
     given = recomputation_argument(config, "_kwargs")
     recipe = config.facts.recipe
-    if recipe is not None and recipe.framework == "axolotl" and recipe.value("gradient_checkpointing_kwargs") is None:
-        return True  # ``normalize_config`` in axolotl/utils/config/__init__.py sets ``use_reentrant``
+    if recipe is not None and recipe.record.is_reentrant and recipe.value("gradient_checkpointing_kwargs") is None:
+        return True
     if given is None:
         training = config.facts.training
         if training is not None and training.may_be_set("gradient_checkpointing_kwargs"):

@@ -45,6 +45,7 @@ def more_tensor_parallel_ranks_than_ranks(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help=f"Set `autotp_size` to a divisor of {ranks}, or start more ranks.",
         label=label,
+        subject=ranks,
     )
 
 
@@ -183,6 +184,7 @@ def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
             help=f"Set `{DATA}` to {ranks // size}." if ranks % size == 0 else f"Set sizes whose product is {ranks}.",
             label=f"not {ranks} ranks",
             related=[Related(sequence.value.span, f"x {size}")],
+            subject=ranks,
         )
     elif data is None and ranks % size and sequence_parallel_ranks(config, from_file=is_path):
         yield Problem(
@@ -194,6 +196,7 @@ def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
             help=f"Set `{SEQUENCE}` to a divisor of {ranks}.",
             label=f"does not divide {ranks}",
             severity="warning",
+            subject=ranks,
         )
 
 

@@ -68,6 +68,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
         + (", or set all of these variables for each rank." if given else "."),
         label="needs a launcher",
         related=[_launched(launch, "starts no ranks" if not given else "sets some of the variables")],
+        subject=(launch.launch.launcher, launch.launch.script, tuple(missing)),
     )
 
 
@@ -108,6 +109,7 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
         "variables of each rank.",
         label="launched twice",
         related=[_launched(launch, "a launcher inside a launcher")],
+        subject=(name, around.inside, around.starts, around.processes),
     )
 
 
@@ -141,6 +143,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
         f"{processes} GPUs.",
         label=f"{processes} processes",
         related=[_launched(launch, f"{processes} processes, {gpus.number} GPU{more}")],
+        subject=(processes, gpus.number),
     )
 
 
@@ -170,6 +173,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
         f"with `--include localhost:{','.join(map(str, around.gpus.ids))}`.",
         label="runs on other GPUs",
         related=[_launched(launch, "CUDA_VISIBLE_DEVICES is ignored")],
+        subject=(option, tuple(chosen)),
     )
 
 
@@ -195,6 +199,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
         help=advice,
         label="not launched",
         related=[_launched(launch, "rejected options")],
+        subject=tuple(map(launch.launch.surroundings.option, _OF_RESOURCES)),
     )
 
 
@@ -224,6 +229,7 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
         + (" torchrun does not read MASTER_ADDR." if "MASTER_ADDR" in around.ranks else ""),
         label=f"{launch.nodes} nodes",
         related=[_launched(launch, "no address of the first node")],
+        subject=(launch.nodes, what),
     )
 
 
@@ -264,6 +270,7 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
         help=advice,
         label=f"{nodes} nodes",
         related=[Related(span, "saves here", launch.document.path), _launched(launch, f"{nodes} nodes")],
+        subject=(nodes, folder),
     )
 
 
@@ -292,9 +299,12 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
         "`checkpoint.load_universal` to true.",
         label="partitions the states",
         related=[*by, _launched(launch, f"starts {ranks} rank{'' if ranks == 1 else 's'}")],
+        subject=(ranks, checkpoint.path),
     )
 
 
+# The options of ``deepspeed`` that choose nodes and GPUs.
+_OF_RESOURCES = ("num_nodes", "num_gpus", "include", "i", "exclude", "e")
 _MOST_NODES = 10_000  # that are tried, however many are given
 
 
@@ -323,6 +333,7 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
         help=f"Give a world size of {fewer} or {fewer + nodes} (--world-size), or {fitting} "
         f"node{'' if fitting == 1 else 's'} (--nodes).",
         label=f"{ranks} ranks on {nodes} nodes",
+        subject=(ranks, nodes),
     )
 
 
@@ -346,6 +357,7 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
         "the shell is to read must be there, or it does not start the command.",
         label="an option is lost",
         related=[_launched(launch, "redirections")],
+        subject=tuple(redirections),
     )
 
 

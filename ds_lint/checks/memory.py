@@ -8,7 +8,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.amounts import billions, gibibytes
 from ds_lint.diagnostics.problem import ADVICE, RISK, Problem
 from ds_lint.diagnostics.rule import rule
-from ds_lint.record import Record
+from ds_lint.record import PlainRecord
 from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
@@ -60,6 +60,7 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
         help=f"Delete {' and '.join(f'`{name}`' for name in sections)}.",
         label="not needed",
         related=config.facts.model_at,
+        subject=(gpu.name, gibibytes(most)),
     )
 
 
@@ -92,6 +93,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         label=f"{gibibytes(shortage.figure)} of {gibibytes(memory)}",
         related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
+        subject=gibibytes(shortage.figure),
     )
 
 
@@ -121,6 +123,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
         label=f"{gibibytes(shortage.figure)} of {gibibytes(gpu.memory)}",
         related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
+        subject=(gpu.name, gibibytes(shortage.figure)),
     )
 
 
@@ -175,10 +178,11 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
             *launch.related(loaded.load.place, f"loads {gibibytes(loaded.rank_bytes)} in each rank"),
             *config.facts.model_at,
         ],
+        subject=gibibytes(loaded.node_bytes),
     )
 
 
-class _Shortage(Record):
+class _Shortage(PlainRecord):
     """What a run needs that a GPU or a node does not have.
 
     ``is_certain`` says that the least is too much if all that is counted is trained, ``is_sure`` that it is whatever is

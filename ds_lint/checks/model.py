@@ -11,7 +11,6 @@ from ds_lint.fixes import edits
 from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing_family, trained_in, width_places
 from ds_lint.semantics.features import is_on, is_truthy, may_checkpoint_itself, model_dtype, number_of, zero_stage
 from ds_lint.semantics.places import said_at
-from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.spelling import AUTO, as_json
 
 TYPE_CHECKING = False
@@ -267,9 +266,12 @@ def _may_set_leaves(config: Config) -> bool:
     recipe, launch, root = config.facts.recipe, config.facts.launch, config.document.root
     if root is not None and any(root.at(path) is not None for path in _NAMING_EXPERTS):
         return True
-    if recipe is not None and recipe.framework not in (SCRIPT, "TRL"):
+    if recipe is not None and recipe.record.sets_leaf_modules:
         return True
-    if launch is None or launch.launch.launcher == "trl":
+    if launch is None:
+        return False
+    program = launch.launch.framework
+    if program is not None and not program.sets_leaf_modules:
         return False
     return launch.script is None or launch.script.sets_leaf_modules or launch.names_experts
 

@@ -224,7 +224,7 @@ def _passed_kernel_of_gpu(
         return  # client-optimizer-with-offload
     if not has_kernel_of_gpu_only(made.name):
         return
-    name = made.name.rpartition(".")[2]
+    name = made.class_name
     yield Problem(
         path,
         member.value.span,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Fix, Stack, Stage
+    from ds_lint.knowledge.coercion import Expected
     from ds_lint.knowledge.records import ParameterFacts
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member
@@ -162,7 +163,7 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                     + with_passed_optimizer(config),
                     outcomes,
                     help=_instead_of_value(member, words),
-                    label=f"not {words}" if len(words) < 40 else "rejected",
+                    label=f"not {words}" if len(words.words) < 40 else "rejected",
                     fix=as_wanted(config, path, member.value, words),
                 )
 
@@ -521,10 +522,10 @@ def _other_type(section: str, name: str, known: list[str], usual: str) -> str:
     return f'Set `{section}.type` to "{suggestions.choice(name, known) or usual}".'
 
 
-def _instead_of_value(member: Member, wanted: str) -> str:
+def _instead_of_value(member: Member, wanted: Expected) -> str:
     if member.value.value == AUTO:
         return 'Write a value: only the Trainer and Accelerate replace "auto".'
-    plain = unquoted(str(member.value.value), wanted) if member.value.kind == "string" else None
+    plain = unquoted(str(member.value.value), wanted.kinds) if member.value.kind == "string" else None
     return f"Write {plain} without quotes." if plain else f"Set it to {wanted}."
 
 

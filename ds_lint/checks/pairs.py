@@ -39,6 +39,7 @@ def releases_do_not_work_together(config: Config) -> Iterator[Problem]:
             help=_what_to_pin(clash),
             severity=None if len(affected) == len(config.stacks) else "warning",
             related=[*_related(config, clash.pin), *_related(config, clash.other_pin)],
+            subject=(clash.pin.library, clash.release, clash.other_pin.library, clash.other),
         )
 
 

@@ -6,7 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.places import said_at
-from ds_lint.source.recipes import NAMES_CONFIG
+from ds_lint.source.recognition import NAMES_CONFIG
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -50,15 +50,15 @@ def muon_without_parameters(config: Config) -> Iterator[Problem]:
     recipe = config.facts.recipe
     if recipe is None or not recipe.does("muon-takes-matrices") or _stage(config) != _PARTITIONS_PARAMETERS:
         return
-    if recipe.value("use_muon") is not True or recipe.value("finetuning_type") != "full":
+    if recipe.value("use_muon") is not True or not recipe.trains_all:
         return  # adapters are not loaded, and have their shapes
     if any(recipe.value(name) for name in _NOT_LOADED_IN_PARTITIONS):
         return
     yield Problem(
         ("use_muon",),
         _place(recipe, "use_muon"),
-        "LLaMA-Factory gives Muon the parameters with two dimensions, and at ZeRO stage 3 a loaded parameter has one: "
-        "Muon gets no parameter, and AdamW trains all of them",
+        f"{recipe.framework} gives Muon the parameters with two dimensions, and at ZeRO stage 3 a loaded parameter has "
+        "one: Muon gets no parameter, and AdamW trains all of them",
         WRONG_RESULT,
         help="Use stage 2.",
         label="trains with AdamW",

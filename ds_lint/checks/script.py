@@ -116,7 +116,7 @@ def client_optimizer_with_offload(config: Config) -> Iterator[Problem]:
     made = handed.optimizer if handed is not None and handed.function == "deepspeed.initialize" else None
     if made is None or not offloads_optimizer(config) or not config.knowledge.knows(("zero_force_ds_cpu_optimizer",)):
         return
-    name = made.name.rpartition(".")[2]
+    name = made.class_name
     takes_lion = config.knowledge.does("cpu-lion-may-be-passed")
     if (force is not None and not is_truthy(force)) or name == "DeepSpeedCPUAdam":
         return

@@ -159,5 +159,5 @@ def untested_script_optimizer(config: Config) -> Iterator[Problem]:
 
 def _named(made: HandedObject | None, what: str) -> str:
     if made is not None and what == "scheduler" and ".get_" in made.name:
-        return f"the scheduler of {made.name.rpartition('.')[2]}"
-    return made.name.rpartition(".")[2] if made is not None else f"{'an' if what == 'optimizer' else 'a'} {what}"
+        return f"the scheduler of {made.class_name}"
+    return made.class_name if made is not None else f"{'an' if what == 'optimizer' else 'a'} {what}"

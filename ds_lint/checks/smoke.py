@@ -125,6 +125,7 @@ def _problem(config: Config, check: Check, outcome: Outcome) -> Problem:
         help=check.help,
         label="shown by the run",
         severity=_SEVERITY[check.status],
+        subject=check.subject,
     )
 
 

@@ -527,7 +527,9 @@ def _hjson_tree(config: Config) -> Node | None:
 
         try:
             config.derived["hjson"] = as_hjson_reads(config.document)
-        except hjson.Refused as refused:
-            config.derived["hjson"] = config.root if "Duplicate keys" in refused.message else None
+        except hjson.DuplicateKeys:
+            config.derived["hjson"] = config.root
+        except hjson.Refused:
+            config.derived["hjson"] = None
     tree: Node | None = config.derived["hjson"]
     return tree

@@ -219,7 +219,7 @@ def _without_quotes(node: Node) -> str:
 
 def _bare(node: Node) -> str | None:
     """The number, true or false in a string, as JSON spells it."""
-    return unquoted(str(node.value), "a number, true or false") if node.kind == "string" else None
+    return unquoted(str(node.value), ("float", "boolean")) if node.kind == "string" else None
 
 
 def _as_number(config: Config, path: KeyPath, node: Node) -> Fix | None:

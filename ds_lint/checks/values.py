@@ -14,9 +14,10 @@ from ds_lint.source.tree import dotted, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ds_lint.diagnostics.finding import Fix, Stack, Stage
+    from ds_lint.knowledge.coercion import Expected
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config, Reading, Visit
     from ds_lint.source.tree import KeyPath, Member, Node
@@ -32,7 +33,7 @@ def refused_value(config: Config) -> Iterator[Problem]:
         if "removed" in key.facts or value.value == AUTO or value.kind == "template":
             continue
         outcomes: dict[Stack, Outcome] = {}
-        wanted: str | None = None
+        wanted: Expected | None = None
         stage: Stage = "parse"
         for reading in config.readings(visit.value):
             refused = refusal(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
@@ -50,7 +51,7 @@ def refused_value(config: Config) -> Iterator[Problem]:
                 + _consequence(stage, outcomes),
                 outcomes,
                 help=_instead(visit, key, wanted),
-                label=f"expected {wanted}" if len(wanted) < 40 else "rejected",
+                label=f"expected {wanted}" if len(wanted.words) < 40 else "rejected",
                 fix=_as_expected(config, visit, key, wanted),
             )
 
@@ -323,14 +324,14 @@ def _words_of(stage: Stage) -> str:
     return words[stage]
 
 
-def _instead(visit: Visit, key: Key, wanted: str) -> str:
+def _instead(visit: Visit, key: Key, wanted: Expected) -> str:
     value = visit.value
     if value.kind == "null":
         return "Delete the key to use DeepSpeed's default."
     if value.kind == "string" and str(value.value).strip().lower() == AUTO:
         return 'Write "auto" in lower case if the Trainer or Accelerate loads the file, otherwise write the value.'
     if value.kind == "string":
-        plain = unquoted(str(value.value), wanted)
+        plain = unquoted(str(value.value), wanted.kinds)
         if plain is not None:
             return f"Write {plain} without quotes."
         choices = key.facts.get("one_of") or [one for one in key.facts.get("enum", ()) if isinstance(one, str)]
@@ -339,7 +340,7 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
 
             meant = suggestions.choice(str(value.value), choices)
             return f'Write "{meant}".' if meant else f"Write {wanted}."
-    if value.kind == "float" and "whole number" in wanted and value.value is not None:
+    if value.kind == "float" and "integer" in wanted.kinds and value.value is not None:
         near = int(value.value) if abs(float(value.value)) < 1e18 else 0
         return f"Write a whole number: {near}." if near else f"Write {wanted}."
     if key.is_section and value.kind == "string" and key.child("device"):
@@ -347,7 +348,7 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
     return f"Write {wanted}, or delete the key to use DeepSpeed's default."
 
 
-def _as_expected(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | None:
+def _as_expected(config: Config, visit: Visit, key: Key, wanted: Expected) -> Fix | None:
     """The value that ``_instead`` names; safe if only its spelling changes."""
     value = visit.value
     if value.kind == "null":
@@ -365,13 +366,13 @@ def _as_expected(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | N
     return nearest(config, visit.path, text, choices)
 
 
-def as_wanted(config: Config, path: KeyPath, value: Node, wanted: str) -> Fix | None:
+def as_wanted(config: Config, path: KeyPath, value: Node, wanted: Expected) -> Fix | None:
     """A quoted number or boolean without its quotes, or a whole number if one is expected."""
     if value.kind == "string":
-        plain = unquoted(str(value.value), wanted)
+        plain = unquoted(str(value.value), wanted.kinds)
         return edits.replacement(config, path, plain, "safe") if plain else None
     number = float(value.value or 0) if value.kind == "float" else 0.0
-    if "whole number" not in wanted or not 1 <= abs(number) < 1e18:
+    if "integer" not in wanted.kinds or not 1 <= abs(number) < 1e18:
         return None
     return edits.replacement(config, path, str(int(number)), "safe" if number.is_integer() else "unsafe")
 
@@ -387,15 +388,15 @@ def nearest(config: Config, path: KeyPath, text: str, choices: list[str]) -> Fix
     return edits.replacement(config, path, as_json(meant), "safe" if is_same else "unsafe")
 
 
-def unquoted(text: str, wanted: str) -> str | None:
-    """The JSON number or boolean in a quoted value, if one is expected."""
+def unquoted(text: str, kinds: Sequence[str]) -> str | None:
+    """The JSON number or boolean in a quoted value, if these kinds of values are expected."""
     if text.strip().lower() in ("true", "false"):
-        return text.strip().lower() if "true" in wanted else None
+        return text.strip().lower() if "boolean" in kinds else None
     try:
         number = float(text)
     except ValueError:
         return None
-    if "number" not in wanted or number - number != 0:
+    if not ("integer" in kinds or "float" in kinds) or number - number != 0:
         return None
     if number.is_integer():
         return str(int(number))

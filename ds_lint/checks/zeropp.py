@@ -33,6 +33,7 @@ def hpz_does_not_divide(config: Config) -> Iterator[Problem]:
             rejected("initialize"),
             help=f"Set it to the number of GPUs per node, or to another number that divides {ranks}.",
             label=f"does not divide {ranks}",
+            subject=ranks,
         )
 
 
@@ -69,6 +70,7 @@ def hpz_across_nodes(config: Config) -> Iterator[Problem]:
             ADVICE,
             help=f"Set it to {on_a_node}, the number of ranks per node.",
             label=f"does not divide {on_a_node}",
+            subject=on_a_node,
         )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ds_lint.commands.documents import complaints_into, linted_documents, locate
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
-from ds_lint.diagnostics.report import Complaint
 from ds_lint.session.session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.commands.smoke_launches import LaunchRuns
     from ds_lint.commands.training_runs import Smoke
+    from ds_lint.diagnostics.report import Complaint
     from ds_lint.session.options import Options
 
 
@@ -31,7 +31,7 @@ def check(options: Options, smoke: Smoke | None = None, launches: LaunchRuns | N
         if smoke is not None:
             from ds_lint.commands import training_runs
 
-            unreadable += (Complaint(None, said) for said in training_runs.prove_all(linted, smoke))
+            unreadable += training_runs.prove_all(linted, smoke)
         if launches is not None:
             from ds_lint.commands import smoke_launches
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.shells import ANYTHING, FILES, FOLDERS, Command, Option, Words, bash, fish, zsh
+from ds_lint.commands.shells import ANYTHING, FILES, FOLDERS, CompletedCommand, CompletedOption, Words, bash, fish, zsh
 from ds_lint.knowledge import keys, tables
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.selection import ALL
@@ -34,18 +34,18 @@ def completion(shell: str, parser: Parser) -> int:
     return 0
 
 
-def commands(parser: Parser) -> list[Command]:
+def commands(parser: Parser) -> list[CompletedCommand]:
     """The subcommands of the parser."""
     (named,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse has no public way to ask
     helps = {action.dest: action.help or "" for action in named._choices_actions}  # noqa: SLF001
     return [_command(name, helps[name], each) for name, each in named.choices.items() if name in helps]
 
 
-def _command(name: str, told: str, parser: Parser) -> Command:
+def _command(name: str, told: str, parser: Parser) -> CompletedCommand:
     shown = [action for action in parser._actions if action.help is not argparse.SUPPRESS]  # noqa: SLF001
     options = [action for action in shown if action.option_strings]
     words = next((action for action in shown if not action.option_strings), None)
-    return Command(
+    return CompletedCommand(
         name,
         told,
         tuple(_option(action, name) for action in options),
@@ -53,9 +53,9 @@ def _command(name: str, told: str, parser: Parser) -> Command:
     )
 
 
-def _option(action: argparse.Action, command: str) -> Option:
+def _option(action: argparse.Action, command: str) -> CompletedOption:
     told = (action.help or "").replace("%%", "%")
-    return Option(tuple(action.option_strings), told, None if action.nargs == 0 else _taken(action, command))
+    return CompletedOption(tuple(action.option_strings), told, None if action.nargs == 0 else _taken(action, command))
 
 
 def _taken(action: argparse.Action, command: str) -> Taken:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from ds_lint.commands.documents import STANDARD_INPUT
+from ds_lint.commands.options import CheckOptions
+from ds_lint.session.options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 COUNTED_IN = ("full", "concise", "json")  # formats of --statistics
 SHOWN_IN = ("full", "json")  # and of what is shown instead of a report
 WATCHED_IN = ("full", "concise", "github")  # and of --watch
 
 _SHOWN = {"--show-settings": "settings", "--show-files": "files", "--show-launches": "launches"}
-_CHANGES = ("--fix", "--fix-only", "--add-ignore", "--write-baseline")
-_NEED_REPORTS = (*_CHANGES, "--diff", "--smoke", "--smoke-launches", "--smoke-sbatch", "--statistics", "--output-file")
-_NOT_IN_A_JOB = (*_CHANGES, "--diff", "--smoke-launch", "--smoke-launches", "--smoke-ranks")
-_WITHOUT_REPORT = (
-    "--statistics", "--output-file", "--output-format", "--smoke", "--smoke-launches", "--smoke-sbatch",
-    "--write-baseline",
-)  # fmt: skip
 _OF_LAUNCHES = ("smoke_launches", "smoke_timeout", "smoke_device", "smoke_report")  # which work without --smoke
+
+# Why the options that have one of these words in ``not_with`` are refused.
+_REFUSALS = {
+    "shown": "{by} checks nothing and cannot be combined with {name}",
+    "watch": "--watch only checks; run {name} without it",
+    "diff": "--diff prints no report and cannot be combined with {name}",
+    "undone": "--diff changes nothing and cannot be combined with {name}",
+    "fix-only": "--fix-only prints no report and cannot be combined with {name}",
+    "add-ignore": "--add-ignore prints no report and cannot be combined with {name}",
+    "suppressed": "--add-ignore suppresses findings and cannot be combined with {name}; run {name} first",
+    "job": "--smoke-sbatch only writes the script of a job and cannot be combined with {name}",
+}
 
 
 def complaint(options: Namespace) -> str | None:
@@ -36,7 +43,7 @@ def _complaints(options: Namespace) -> Iterator[str]:
         return
     if options.watch:
         yield from _with_watch(options)
-    shown = list(_given(_SHOWN, options))
+    shown = [name for name in _SHOWN if getattr(options, name[2:].replace("-", "_"))]
     if len(shown) > 1:
         yield f"{shown[0]} prints {_SHOWN[shown[0]]}, and {shown[1]} prints {_SHOWN[shown[1]]}; use one of them"
     if shown:
@@ -45,9 +52,10 @@ def _complaints(options: Namespace) -> Iterator[str]:
     if options.unsafe_fixes and not (options.fix or options.fix_only or options.diff):
         yield "--unsafe-fixes needs --fix or --fix-only, which apply the fixes, or --diff, which shows them"
     if options.diff:
-        yield from _with_diff(options)
+        yield from _refused("diff", options)
+        yield from _refused("undone", options)
     if options.fix_only:
-        yield from _without_report("--fix-only", options)
+        yield from _refused("fix-only", options)
     if options.add_ignore:
         yield from _with_ignores(options)
     if options.smoke_sbatch is None:
@@ -56,12 +64,19 @@ def _complaints(options: Namespace) -> Iterator[str]:
         yield from _with_batch_script(options)
 
 
+def _refused(word: str, options: Namespace, by: str = "") -> Iterator[str]:
+    """Why the options that are given cannot be combined with what this word stands for."""
+    for option in (*Options.options(), *CheckOptions.options()):
+        is_given = getattr(options, option.name) and option.dashed not in options.said_by
+        if is_given and word in option.not_with.split():
+            yield _REFUSALS[word].format(by=by, name=f"--{option.dashed}")
+
+
 def _with_shown(show: str, options: Namespace) -> Iterator[str]:
     is_asked = "output-format" not in options.said_by  # a variable of CI is about reports
     if is_asked and options.output_format not in (None, *SHOWN_IN):
         yield f"{show} has the formats {', '.join(SHOWN_IN)}, not {options.output_format}"
-    for name in _given(_NEED_REPORTS, options):
-        yield f"{show} checks nothing and cannot be combined with {name}"
+    yield from _refused("shown", options, show)
 
 
 def _with_watch(options: Namespace) -> Iterator[str]:
@@ -69,27 +84,12 @@ def _with_watch(options: Namespace) -> Iterator[str]:
         yield f"--watch has the formats {', '.join(WATCHED_IN)}, not {_format(options)}"
     if STANDARD_INPUT in options.paths:
         yield "--watch needs files or directories: standard input is read once"
-    for name in _given((*_SHOWN, *_NEED_REPORTS), options):
-        if name != "--statistics":
-            yield f"--watch only checks; run {name} without it"
-
-
-def _with_diff(options: Namespace) -> Iterator[str]:
-    for name in _given(("--smoke", "--smoke-launches", "--statistics"), options):
-        yield f"--diff prints no report and cannot be combined with {name}"
-    for name in _given(("--write-baseline", "--add-ignore"), options):
-        yield f"--diff changes nothing and cannot be combined with {name}"
-
-
-def _without_report(option: str, options: Namespace) -> Iterator[str]:
-    for name in _given(_WITHOUT_REPORT, options):
-        yield f"{option} prints no report and cannot be combined with {name}"
+    yield from _refused("watch", options)
 
 
 def _with_ignores(options: Namespace) -> Iterator[str]:
-    yield from _without_report("--add-ignore", options)
-    for name in _given(("--fix", "--fix-only"), options):
-        yield f"--add-ignore suppresses findings and cannot be combined with {name}; run {name} first"
+    yield from _refused("add-ignore", options)
+    yield from _refused("suppressed", options)
     if options.isolated:
         yield "--add-ignore may write settings, which --isolated ignores; use one of them"
     if STANDARD_INPUT in options.paths:
@@ -108,18 +108,9 @@ def _about_runs(options: Namespace) -> Iterator[str]:
 
 
 def _with_batch_script(options: Namespace) -> Iterator[str]:
-    for name in _given(_NOT_IN_A_JOB, options):
-        yield f"--smoke-sbatch only writes the script of a job and cannot be combined with {name}"
+    yield from _refused("job", options)
     if STANDARD_INPUT in options.paths:
         yield "--smoke-sbatch needs files or directories: the job does not read this standard input"
-
-
-def _given(names: Iterable[str], options: Namespace) -> Iterator[str]:
-    """The options among these that are on the command line."""
-    for name in names:
-        option = name.removeprefix("--")
-        if getattr(options, option.replace("-", "_")) and option not in options.said_by:
-            yield name
 
 
 def _format(options: Namespace) -> str:

@@ -24,6 +24,7 @@ from ds_lint.source import replacement
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.commands.options import ConvertOptions
     from ds_lint.conversion.note import Converted
     from ds_lint.semantics.accelerate.file import AccelerateFile
     from ds_lint.semantics.accelerate.launch import AccelerateLaunch
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
     from ds_lint.session.options import Options
 
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
-
-
-class Wish(NamedTuple):
-    """What to convert to, and where to write it; None is standard output, and the newest version of FSDP."""
-
-    to: str
-    fsdp_version: int | None = None
-    output: str | None = None
-    force: bool = False
 
 
 class _Conversion(NamedTuple):
@@ -59,7 +51,7 @@ class _Conversion(NamedTuple):
         return str(safe_dump(self.converted.content, sort_keys=False, allow_unicode=True, width=float("inf")))
 
 
-def convert(options: Options, wish: Wish) -> int:
+def convert(options: Options, wish: ConvertOptions) -> int:
     """Write what corresponds, print notes on the rest, and return the exit status."""
     (path,) = options.paths
     try:
@@ -82,7 +74,7 @@ def convert(options: Options, wish: Wish) -> int:
     return 0
 
 
-def _conversion(config: Config, wish: Wish, session: Session) -> _Conversion:
+def _conversion(config: Config, wish: ConvertOptions, session: Session) -> _Conversion:
     """The conversion of a config; raises UnreadableConfigError or NotConvertibleError."""
     path = config.document.path
     ranks, nodes = config.facts.world_size, config.facts.nodes
@@ -138,7 +130,7 @@ def _rejections(config: Config) -> Iterator[str]:
             yield f"{config.document.path} is rejected: {finding.code} {finding.message}"
 
 
-def _as_json(conversion: _Conversion, wish: Wish, session: Session) -> str:
+def _as_json(conversion: _Conversion, wish: ConvertOptions, session: Session) -> str:
     source = conversion.source
     described: dict[str, object] = {
         "version": VERSION,

@@ -6,9 +6,10 @@ A subcommand is imported when it is called, so that none costs the others start-
 from __future__ import annotations
 
 import os
-import sys
 
 from ds_lint.commands import conflicts
+from ds_lint.commands.failures import complain
+from ds_lint.commands.options import ConvertOptions, InitOptions, MemoryOptions
 from ds_lint.facts import Sources
 from ds_lint.session.options import Options
 from ds_lint.targets.pin import LIBRARIES
@@ -23,12 +24,9 @@ if TYPE_CHECKING:
 def run_check(options: Namespace) -> int:
     """Check configs, or do what ``check`` can do instead."""
     if said := conflicts.complaint(options):
-        return _refused(said)
-    asked = _options(options, _versions(options))
-    asked.fix, asked.fix_only = options.fix or options.fix_only, options.fix_only
-    asked.unsafe_fixes, asked.diff = options.unsafe_fixes, options.diff
-    asked.baseline, asked.write_baseline = options.baseline, options.write_baseline
-    asked.add_ignore = options.add_ignore
+        return complain(said)
+    asked = _options(options)
+    asked.fix = options.fix or options.fix_only
     if options.show_settings:
         from ds_lint.commands.show_settings import show_settings
 
@@ -72,13 +70,9 @@ def run_smoke(options: Namespace) -> int:
     from ds_lint.smoke.script.proof import ScriptWish
 
     if not options.command_words:
-        return _refused("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
-    asked = Options([os.curdir], versions=_versions(options), settings=options.settings, isolated=options.isolated)
-    for name in ("preview", "output_format", "output_file", "fail_on", "exit_zero", "quiet", "verbose"):
-        setattr(asked, name, getattr(options, name))
-    asked.select, asked.ignore = options.select or None, options.ignore or []
-    asked.extend_select = [*(options.extend_select or []), *(rule.code for rule in every_rule() if rule.kind == "run")]
-    asked.said_by = options.said_by
+        return complain("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
+    asked = _options(options)
+    asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
     wish = ScriptWish(
         steps=options.steps,
         resumes=options.resume,
@@ -103,34 +97,33 @@ def run_upgrade(options: Namespace) -> int:
             ends[library] = (first, last)
         elif last is not None:
             name = "" if library == "deepspeed" else f"{library}-"
-            return _refused(f"--{name}to needs --{name}from, the old release")
+            return complain(f"--{name}to needs --{name}from, the old release")
     if said := conflicts.complaint(options):
-        return _refused(said)
+        return complain(said)
     if not ends:
-        return _refused("upgrade needs the old release: --from, --transformers-from or --accelerate-from")
-    return upgrade(_options(options, {}), ends)
+        return complain("upgrade needs the old release: --from, --transformers-from or --accelerate-from")
+    return upgrade(_options(options), ends)
 
 
 def run_effective(options: Namespace) -> int:
     """Print a config as it is used."""
     from ds_lint.commands import effective
 
-    wanted = _about_one(options)
-    return effective.run(wanted, against=options.against, everything=options.all)
+    return effective.run(_options(options), against=options.against, everything=options.all)
 
 
 def run_convert(options: Namespace) -> int:
     """Convert a config to FSDP, or FSDP to a config."""
-    from ds_lint.commands.convert import Wish, convert
+    from ds_lint.commands.convert import convert
 
-    return convert(_about_one(options), Wish(**{name: getattr(options, name) for name in Wish._fields}))
+    return convert(_options(options), ConvertOptions.of(options))
 
 
 def run_memory(options: Namespace) -> int:
     """Print what a run takes of GPUs, hosts and NVMe."""
-    from ds_lint.commands.memory import MemoryWish, memory
+    from ds_lint.commands.memory import memory
 
-    return memory(_about_one(options), MemoryWish(options.sweep, options.plot))
+    return memory(_options(options), MemoryOptions.of(options))
 
 
 def run_explain(options: Namespace) -> int:
@@ -156,10 +149,9 @@ def run_schema(options: Namespace) -> int:
 
 def run_init(options: Namespace) -> int:
     """Write a config to start from."""
-    from ds_lint.commands.init import InitOptions, init
+    from ds_lint.commands.init import init
 
-    own = {name: getattr(options, name) for name in InitOptions._fields if name != "sources"}
-    return init(InitOptions(**own, sources=_sources(options)))
+    return init(InitOptions.of(options, sources=Sources.of(options)))
 
 
 def run_lsp(_options: Namespace) -> int:
@@ -169,68 +161,17 @@ def run_lsp(_options: Namespace) -> int:
     return lsp()
 
 
-def _about_one(options: Namespace) -> Options:
-    """The options of a command about one config."""
-    wanted = Options(
-        [options.path],
-        stack=options.stack,
-        versions=_versions(options),
-        sources=_sources(options),
-        settings=options.settings,
-        isolated=options.isolated,
-        output_format=options.output_format,
-    )
-    wanted.said_by = options.said_by
-    return wanted
+def run_completion(options: Namespace) -> int:
+    """Print the script of a shell."""
+    from ds_lint.commands.completion import completion
+
+    return completion(options.shell, options.parser)
 
 
-def _options(options: Namespace, versions: dict[str, str]) -> Options:
-    asked = Options(
-        options.paths,
-        stack=options.stack,
-        versions=versions,
-        sources=_sources(options),
-        select=options.select or None,
-        extend_select=options.extend_select,
-        ignore=options.ignore,
-        preview=options.preview,
-        settings=options.settings,
-        isolated=options.isolated,
-        output_format=options.output_format,
-        output_file=options.output_file,
-        stdin_filename=options.stdin_filename,
-        detect=options.detect,
-        exclude=options.exclude,
-        extend_exclude=options.extend_exclude,
-        force_exclude=options.force_exclude,
-        include_markdown=options.include_markdown,
-        respect_gitignore=options.respect_gitignore,
-        fail_on=options.fail_on,
-        verbose=options.verbose,
-        quiet=options.quiet,
-        exit_zero=options.exit_zero,
-        statistics=options.statistics,
-        limit=options.limit,
-    )
-    asked.said_by = options.said_by
-    return asked
-
-
-def _sources(options: Namespace) -> Sources:
-    """The facts that the options of a command give; few commands have them all."""
-    sources = Sources(**{name: getattr(options, name, None) for name in Sources.ALL})
-    for name, option in ((name, name.replace("_", "-")) for name in Sources.ALL):
-        sources.said_by[name] = getattr(options, "said_by", {}).get(option, sources.said_by[name])
-    return sources
-
-
-def _versions(options: Namespace) -> dict[str, str]:
-    given = {library: getattr(options, f"{library}_version") for library in LIBRARIES}
-    return {library: version for library, version in given.items() if version is not None}
-
-
-def _refused(complaint: str) -> int:
-    from ds_lint.output.harmless import complaint as line
-
-    sys.stderr.write(line(complaint))
-    return 2
+def _options(options: Namespace) -> Options:
+    """The options of a command that lints, of which few have all."""
+    paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
+    variables = {name.replace("-", "_"): variable for name, variable in options.said_by.items()}
+    found = Options.of(options, paths=paths, sources=Sources.of(options, said_by=variables), said_by=options.said_by)
+    found.select = found.select or None  # of no rule at all, as of all
+    return found

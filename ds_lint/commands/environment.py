@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 
+from ds_lint.facts import Sources
 from ds_lint.linter.choice import UnknownRelease, choose
+from ds_lint.session.options import Options
 
 VARIABLES = {
-    "DS_LINT_STACK": "--stack",
-    "DS_LINT_WORLD_SIZE": "--world-size",
-    "DS_LINT_DEEPSPEED_VERSION": "--deepspeed-version",
-    "DS_LINT_TRANSFORMERS_VERSION": "--transformers-version",
-    "DS_LINT_ACCELERATE_VERSION": "--accelerate-version",
-    "DS_LINT_FAIL_ON": "--fail-on",
-    "DS_LINT_OUTPUT_FORMAT": "--output-format",
-    "DS_LINT_SETTINGS": "--settings",
+    f"DS_LINT_{option.name.upper()}": f"--{option.dashed}"
+    for option in (*Options.options(), *Sources.options())
+    if option.variable
 }
 
 

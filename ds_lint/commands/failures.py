@@ -34,9 +34,9 @@ def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[Comp
         return None
 
 
-def complain(error: Exception) -> int:
+def complain(error: Exception | str) -> int:
     """Print what is wrong with the command line or the settings; return the exit status for it."""
-    for line in str(error).splitlines():
+    for line in [error] if isinstance(error, str) else str(error).splitlines():
         sys.stderr.write(complaint(line))
     return 2
 

@@ -8,9 +8,9 @@ from json import dumps
 from shlex import quote
 from typing import NamedTuple
 
+from ds_lint.commands.failures import complain
 from ds_lint.commands.report import print_text
 from ds_lint.diagnostics.finding import LOADERS
-from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import keys
@@ -24,31 +24,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.commands.options import InitOptions
     from ds_lint.facts import Facts
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.scaffold.fitting import Fitting
 
-DEFAULT_OUTPUT = "ds_config.json"
 STANDARD_OUTPUT = "-"
 LAUNCH_FILE = "accelerate_config.yaml"
-
-
-class InitOptions(NamedTuple):
-    """The options of ``init``."""
-
-    stack: Stack
-    stage: int | None
-    offload: str | None
-    precision: str | None
-    model: str | None
-    world_size: int | None
-    nvme_path: str | None
-    output: str
-    force: bool
-    fit: bool = False
-    sources: Sources | None = None  # of the facts with which it has to fit
 
 
 class File(NamedTuple):
@@ -61,9 +44,9 @@ class File(NamedTuple):
 def init(options: InitOptions) -> int:
     """Write the files, print what was written and what to run next, and return the exit status."""
     try:
-        facts = gather(options.sources or Sources(model=options.model, world_size=options.world_size))
+        facts = gather(options.sources)
     except UnreadableFact as error:
-        return _refuse(str(error))
+        return complain(str(error))
     model = facts.model if facts.model is not None and not facts.model.is_stand_in else None
     fitting = None
     wish = _wish(options, model)
@@ -74,7 +57,7 @@ def init(options: InitOptions) -> int:
         if fitting is None and not complaint:
             return _tell_that_nothing_fits()
     if complaint:
-        return _refuse(complaint)
+        return complain(complaint)
     if fitting is not None:
         wish = fitting.purpose
     files = list(_files(options, wish))
@@ -86,17 +69,12 @@ def init(options: InitOptions) -> int:
         return 0
     existing = [file.path for file in files if os.path.lexists(file.path)]
     if existing and not options.force:
-        return _refuse(f"{existing[0]} already exists; use --force to overwrite it, or --output FILE")
+        return complain(f"{existing[0]} already exists; use --force to overwrite it, or --output FILE")
     for file in files:
         (replacement.write if options.force else replacement.create)(file.path, file.text.encode())
     following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}{_flags(fitting)}\n"
     print_text("".join((_written(wish, files), *notes, following)), sys.stdout)
     return 0
-
-
-def _refuse(why: str) -> int:
-    sys.stderr.write(line(why))
-    return 2
 
 
 def _unfit(options: InitOptions, facts: Facts) -> str | None:
@@ -203,7 +181,7 @@ def _files(options: InitOptions, wish: Purpose) -> Iterator[File]:
     if options.stack == "accelerate":
         from yaml import safe_dump
 
-        launch = composition.launch_file(options.output, wish, options.world_size)
+        launch = composition.launch_file(options.output, wish, options.sources.world_size)
         text = safe_dump(launch, sort_keys=False, allow_unicode=True, width=float("inf"))
         yield File(_launch_path(options), text)
 
@@ -221,7 +199,7 @@ def _written(wish: Purpose, files: list[File]) -> str:
 
 def _notes(options: InitOptions, wish: Purpose, model: Model | None) -> Iterator[str]:
     """Notes on what people have to know or do."""
-    if options.world_size == 1 and wish.stage > 0 and wish.offload == "none":
+    if options.sources.world_size == 1 and wish.stage > 0 and wish.offload == "none":
         yield (
             f"with 1 rank, stage {wish.stage} has nothing to shard: it costs time and saves no memory; "
             "--offload cpu saves memory, --stage 0 saves time"
@@ -251,15 +229,15 @@ def _notes_on_precision(options: InitOptions, wish: Purpose, model: Model) -> It
 
 
 def _check(options: InitOptions) -> str:
-    ranks = f" --world-size {options.world_size}" if options.world_size else ""
-    model = f" --model {quote(options.model)}" if options.model else ""
+    ranks = f" --world-size {options.sources.world_size}" if options.sources.world_size else ""
+    model = f" --model {quote(options.sources.model)}" if options.sources.model else ""
     return f"ds-lint check {quote(options.output)} --stack {options.stack}{ranks}{model}"
 
 
 def _launch(options: InitOptions, wish: Purpose) -> str:
     """The command that starts a run; the Trainer has its own switch for the precision."""
     if wish.stack == "accelerate":
-        ranks = "" if options.world_size else " --num_processes N"
+        ranks = "" if options.sources.world_size else " --num_processes N"
         return f"accelerate launch --config_file {quote(_launch_path(options))}{ranks} train.py"
     if wish.stack == "trainer":
         switch = f" --{wish.precision}" if wish.precision != "fp32" else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs, named_model
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.commands.launched_configs import LaunchedConfig
+    from ds_lint.commands.options import MemoryOptions
     from ds_lint.memory.advice import Advice, Write
     from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
@@ -43,18 +44,11 @@ _OPTIONS = {  # that give what is missing
 }
 
 
-class MemoryWish(NamedTuple):
-    """What is asked for beside the figures: every stage and offload, and a drawing in a file."""
-
-    sweep: bool = False
-    plot: str | None = None
-
-
-def memory(options: Options, wish: MemoryWish = MemoryWish()) -> int:  # noqa: B008 - it cannot be changed
+def memory(options: Options, wish: MemoryOptions) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
     (path,) = options.paths
     if (why := _cannot_plot(wish)) is not None:
-        return _refuse(why)
+        return complain(why)
     try:
         session = Session(options)
         found = launched_configs(path, session)
@@ -68,7 +62,7 @@ def memory(options: Options, wish: MemoryWish = MemoryWish()) -> int:  # noqa: B
     if wish.plot is not None:
         if len(answers) > 1:
             last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
-            return _refuse(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
+            return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
         _plot(answers[0], wish.plot)
     documents = [one.config.document for one in found]
     notes = [*session.notes, *_notes(found)]
@@ -85,7 +79,7 @@ def memory(options: Options, wish: MemoryWish = MemoryWish()) -> int:  # noqa: B
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 
-def _cannot_plot(wish: MemoryWish) -> str | None:
+def _cannot_plot(wish: MemoryOptions) -> str | None:
     """Why a file cannot be drawn, before anything is done; None if it can."""
     if wish.plot is None:
         return None
@@ -109,11 +103,6 @@ def _plot(answer: Answer, path: str) -> None:
         return
     text = memory_plot.svg(answer) if path.lower().endswith(".svg") else memory_plot.page(answer)
     replacement.write(path, text.encode(), is_report=True)
-
-
-def _refuse(why: str) -> int:
-    sys.stderr.write(complaint(why))
-    return 2
 
 
 def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:

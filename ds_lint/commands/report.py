@@ -6,6 +6,7 @@ import os
 import sys
 from io import BytesIO, TextIOWrapper
 
+from ds_lint import __version__
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.diagnostics.report import Report
@@ -14,7 +15,6 @@ from ds_lint.output.harmless import harmless
 from ds_lint.output.terminal import terminal_of
 from ds_lint.output.text import visible, wrap
 from ds_lint.targets.text import shown
-from ds_lint.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def _tell_once(reports: list[FileReport]) -> None:
     for report in reports:
         kept = []
         for finding in report.findings:
-            places = tuple((related.path, related.span) for related in finding.related)
-            if finding.kind != "project" or (finding.message, places) not in told:
+            same = finding.code, finding.subject, tuple((related.path, related.span) for related in finding.related)
+            if finding.kind != "project" or same not in told:
                 kept.append(finding)
-            told.add((finding.message, places))
+            told.add(same)
         report.findings = kept
 
 

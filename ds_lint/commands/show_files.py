@@ -15,9 +15,7 @@ from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import counted, shown_path, visible, width_of, wrap
 from ds_lint.session.session import Session
-from ds_lint.source.recipes import held
-from ds_lint.source.recipes import telling_keys as recipe_keys
-from ds_lint.source.recognition import accelerates_keys, telling_keys
+from ds_lint.source.recognition import accelerates_keys, held, recipe_keys, telling_keys
 from ds_lint.source.tree import Node, Span
 
 TYPE_CHECKING = False

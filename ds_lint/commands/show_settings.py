@@ -11,6 +11,7 @@ from ds_lint import __version__
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import default_format, print_text
+from ds_lint.facts import Sources
 from ds_lint.linter.engine import default_rules, every_rule
 from ds_lint.linter.selection import IGNORED, rules_of, why_off
 from ds_lint.output.harmless import JSON, harmless
@@ -19,13 +20,12 @@ from ds_lint.output.text import shown_path, visible, width_of, wrap
 from ds_lint.project.discovery import EXCLUDED
 from ds_lint.session.session import Session, entries_for, ignored_at, selection_of
 from ds_lint.settings.places import lines_of
-from ds_lint.settings.record import FACTS
 from ds_lint.targets.pin import LIBRARIES
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.output.terminal import Terminal
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
 DEFAULT = "default"
 NOT_SAID = "not set"
+_FACTS = {fact.name: fact.dashed for fact in Sources.options() if fact.part == "facts"}
 WIDEST = 44  # columns of a value, beyond which its source is not aligned
 
 
@@ -125,9 +126,8 @@ def _of_a_run(options: Options, file: _File, entries: list[ConfigEntry]) -> Iter
     ]
     stacks.append((file.place("stack"), file.settings.stack))
     yield _first("stack", stacks, "inferred from each config, else all")
-    for fact in FACTS:
-        name = fact.replace("_", "-")
-        sayers = [(options.sources.said_by[fact], getattr(options.sources, fact))]
+    for fact, name in _FACTS.items():
+        sayers = [(options.sources.giver(fact), getattr(options.sources, fact))]
         sayers += [(file.place_of(entry, name), getattr(entry.sources, fact)) for entry in reversed(entries)]
         sayers.append((file.place(name), getattr(file.settings.sources, fact)))
         yield _first(name, sayers, NOT_SAID)
@@ -197,7 +197,7 @@ def _of_the_search(options: Options, file: _File) -> Iterator[StatedValue]:
         yield _first(name, [(option, given), (file.place(name), written_otherwise)], DEFAULT, default=default)
 
 
-def _joined(name: str, sayers: dict[str, list[str]]) -> StatedValue:
+def _joined(name: str, sayers: Mapping[str, Sequence[str]]) -> StatedValue:
     """A list that several add to."""
     values = [value for said in sayers.values() for value in said]
     return StatedValue(name, values, " and ".join(who for who, said in sayers.items() if said) or DEFAULT)
@@ -210,7 +210,7 @@ def _table(name: str, value: object, file: _File) -> StatedValue:
 def _of_some_configs(file: _File) -> Iterator[StatedValue]:
     """The settings of the configs that a pattern matches."""
     for entry in file.settings.configs:
-        said = {"stack": entry.stack, **{name.replace("_", "-"): getattr(entry.sources, name) for name in FACTS}}
+        said = {"stack": entry.stack, **{name: getattr(entry.sources, fact) for fact, name in _FACTS.items()}}
         for name, value in said.items():
             if value is not None:
                 yield StatedValue(f'configs."{entry.pattern}".{name}', value, file.place_of(entry, name))

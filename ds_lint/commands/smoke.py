@@ -104,7 +104,7 @@ def add_verdict(report: FileReport, context: LintContext, verdict: Verdict, unab
     verdicts.add_verdict(report, context, verdict)
     if verdict.status == "error":
         why = verdict.error or next((check.message for check in verdict.checks if check.status == "error"), "")
-        told = Complaint(None, f"{report.path}: the run of the script is incomplete: {why}")
+        told = Complaint(None, f"{report.path}: the run of the script is incomplete", why)
         unable += [told] if told not in unable else []  # of several engines of one config
 
 

@@ -121,7 +121,7 @@ def _add(verdict: Verdict, launch: PlacedLaunch, session: Session, linted: Linte
     add_verdict(report, context, verdict._replace(path=report.path))
     if verdict.status == "error":
         why = verdict.error or next((check.message for check in verdict.checks if check.status == "error"), "")
-        unable.append(Complaint(None, f"{launch.place}: the run of the launch is incomplete: {why}"))
+        unable.append(Complaint(None, f"{launch.place}: the run of the launch is incomplete", why))
 
 
 def _of_script(launch: PlacedLaunch, verdict: Verdict, session: Session) -> tuple[FileReport, LintContext]:

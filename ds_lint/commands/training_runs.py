@@ -13,12 +13,13 @@ from ds_lint.commands import progress
 from ds_lint.commands.documents import complaints_into, documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import print_text
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
 from ds_lint.facts import Sources
 from ds_lint.linter.choice import choose
 from ds_lint.output.smoke import outcome, verdict_of
 from ds_lint.output.text import counted
-from ds_lint.session.options import LIMIT
+from ds_lint.session.options import LIMIT, Options
 from ds_lint.session.session import Session
 from ds_lint.session.verdicts import add_verdict
 from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, ending_signal
@@ -27,18 +28,16 @@ from ds_lint.smoke.small_run.batch_script import minutes_of, sbatch
 from ds_lint.smoke.small_run.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
 from ds_lint.source import replacement
 from ds_lint.targets.distributions import installed
-from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.report import Complaint, FileReport
+    from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.knowledge.keys import Target
     from ds_lint.session.context import LintContext
-    from ds_lint.session.options import Options
     from ds_lint.smoke.small_run.proof import Runner
 
 
@@ -47,16 +46,19 @@ CPU_RANKS, GPUS = "cpu", "cuda"
 _NO_GPU = "nvidia-smi shows none that CUDA_VISIBLE_DEVICES does not hide"
 # The options that are passed on to a launched run, beside the config.
 _PASSED_ON = (
-    "stack", *Sources.NAMES, "settings", "isolated", "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device",
-    "smoke_folder", "smoke_lora",
+    "stack", *(fact.name for fact in Sources.options() if fact.part != "samples"), "settings", "isolated",
+    "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device", "smoke_folder", "smoke_lora",
 )  # fmt: skip
 # And what a job needs to find the same configs and to report by itself.
 _FOR_A_JOB = (
-    *(f"{library}_version" for library in LIBRARIES), "select", "extend_select", "ignore", "preview", "exclude",
-    "extend_exclude", "force_exclude", "respect_gitignore", "detect", "baseline", "fail_on", "exit_zero",
-    "output_format", "output_file", "statistics", "limit", "color", "verbose", "quiet", "smoke_report",
-)  # fmt: skip
-_ON_OR_OFF = ("force_exclude", "respect_gitignore")  # None if neither is asked for
+    *(
+        one.name
+        for one in Options.options()
+        if one.is_named and not {"job", *_PASSED_ON} & {one.name, *one.not_with.split()}
+    ),
+    "smoke_report",
+)
+_ON_OR_OFF = [one.name for one in Options.options() if one.type == "bool | None"]  # None if neither is given
 
 
 class Smoke(NamedTuple):
@@ -149,13 +151,13 @@ def _number_of_configs(asked: Options) -> int:
     return sum(1 for one in found if one.named is None and not one.is_unparsed) + len(unreadable)
 
 
-def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[str]:
+def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[Complaint]:
     """Train with every config, add the runs to its report, and return complaints about what could not be run."""
     # A recipe may name one of the others, and what Python does not parse has no config that is known.
     linted = [one for one in linted if one[0].document.named is None and not one[0].document.is_unparsed]
     if not linted:
         return []
-    complaints: list[str] = []
+    complaints: list[Complaint] = []
     for report, _ in linted:
         report.smoke = []
     try:
@@ -165,7 +167,7 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
             else:
                 complaints += _run(linted, smoke, show)
     except CouldNotRun as error:
-        complaints.append(f"the smoke run could not be made: {error}")
+        complaints.append(Complaint(None, f"the smoke run could not be made: {error}"))
     except (KeyboardInterrupt, SystemExit) as ended:
         sys.stderr.write(f"ds-lint: {ending_signal(ended)} ended the smoke run; its files and processes are removed\n")
         raise
@@ -173,11 +175,11 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
         try:
             write_page([report for report, _ in linted], smoke.report)
         except OSError as error:  # the runs are reported anyway
-            complaints.append(f"the report of the smoke run cannot be written: {_cause(error)}")
+            complaints.append(Complaint(None, f"the report of the smoke run cannot be written: {_cause(error)}"))
     return complaints
 
 
-def _run(linted: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
+def _run(linted: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[Complaint]:
     """Make the runs on ranks of our own, or on those that a launcher started together with this process."""
     if smoke.wish.has_adapters and find_spec(PEFT) is None:
         raise CouldNotRun("--smoke-lora needs peft: pip install peft")
@@ -198,7 +200,7 @@ def _prove(
     target: Target,
     session: list[RunOptions],
     show: progress.Show,
-) -> Iterator[str]:
+) -> Iterator[Complaint]:
     """Train with one config and add the run to its report; yields complaints if it could not be made."""
     stack = report.stack or context.basis.stack
     on_phase = show.config(report.path)
@@ -216,7 +218,7 @@ def _prove(
             )
         except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second
             outcomes.append("could not run")
-            yield f"{report.path}: the smoke run could not be made: {_cause(error)}"
+            yield Complaint(None, f"{report.path}: the smoke run could not be made: {_cause(error)}")
         else:
             outcomes += map(outcome, verdicts)
             for verdict in verdicts:
@@ -273,7 +275,7 @@ def _demand_gpus(smoke: Smoke, has_gpus: bool, why: str) -> None:
 
 def _launch(
     linted: list[tuple[FileReport, LintContext]], smoke: Smoke, launcher: str, show: progress.Show
-) -> Iterator[str]:
+) -> Iterator[Complaint]:
     """Make the runs through the launcher of the user, one config after the other."""
     start = command.command(launcher)
     made: dict[str, list[Verdict]] = {}  # by file, with each of its configs
@@ -286,7 +288,8 @@ def _launch(
             made[path] = [verdict_of(one) for one in command.runs(start, path, list(smoke.passed_on), smoke.folder)]
         verdicts = [verdict for verdict in made[path] if verdict.place == place_of(report.document)]
         if not verdicts:
-            yield f"{path}: the ranks of the launcher have not found the config at {place_of(report.document)}"
+            where = place_of(report.document)
+            yield Complaint(None, f"{path}: the ranks of the launcher have not found the config at {where}")
         for verdict in verdicts:
             yield from _add(report, context, verdict)
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
@@ -301,12 +304,12 @@ def write_page(reports: list[FileReport], path: str) -> None:
     replacement.write(path, page.render(runs, __version__, documents).encode(), is_report=True)
 
 
-def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:
+def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[Complaint]:
     """Add a verdict to the report on its config; yields a complaint if the run could not be made."""
     add_verdict(report, context, verdict)
     if verdict.status == "error":
         what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
-        yield f"{report.path}: {what} could not be made: {_obstacle(verdict)}{_log(verdict)}"
+        yield Complaint(None, f"{report.path}: {what} could not be made", f"{_obstacle(verdict)}{_log(verdict)}")
 
 
 def _obstacle(verdict: Verdict) -> str | None:

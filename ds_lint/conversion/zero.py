@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.conversion.setup import PRECISIONS, NotConvertibleError, Setup
 from ds_lint.semantics.accelerate.deepspeed_config import flag
-from ds_lint.semantics.features import certain_dtype, is_on, zero_stage
+from ds_lint.semantics.features import DTYPE_NAMES, certain_dtype, is_on, zero_stage
 from ds_lint.source.spelling import AUTO
 
 if TYPE_CHECKING:
@@ -20,15 +20,6 @@ _SHARDINGS: dict[int, Sharding] = {3: "parameters", 2: "gradients", 1: "gradient
 OFFLOADS = {"offload_optimizer": "cpu_offload", "offload_param": "cpu_offload_param"}  # with the keys of old releases
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save")
 _GROUPS = ("mics_shard_size", "zero_hpz_partition_size")
-_AUTOCAST: dict[str, Precision] = {
-    "bfloat16": "bf16",
-    "torch.bfloat16": "bf16",
-    "bf16": "bf16",
-    "float16": "fp16",
-    "torch.float16": "fp16",
-    "fp16": "fp16",
-    "half": "fp16",
-}
 
 
 def setup_of(config: Config, launch: AccelerateLaunch | None = None) -> Setup:
@@ -111,7 +102,8 @@ def _loads_once(launch: AccelerateLaunch | None) -> bool:
 
 def _precision(config: Config) -> Precision | None:
     if is_on(config, "torch_autocast", "enabled"):
-        return _AUTOCAST.get(str(config.value("torch_autocast", "dtype")), "bf16")
+        named = DTYPE_NAMES.get(str(config.value("torch_autocast", "dtype")))
+        return "fp16" if named == "fp16" else "bf16"
     known = certain_dtype(config)
     if known in ("bf16", "fp16"):
         return known  # type: ignore[return-value]

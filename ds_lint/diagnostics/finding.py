@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ds_lint.record import Record, field
+from ds_lint.record import PlainRecord, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from dataclasses import KW_ONLY
     from typing import Literal
 
@@ -37,7 +38,7 @@ LOADERS: dict[Stack, str] = {
 }  # in prose
 
 
-class Related(Record):
+class Related(PlainRecord):
     """Another place that is part of a finding. ``path`` is None for the file of the finding itself."""
 
     span: Span
@@ -45,14 +46,14 @@ class Related(Record):
     path: str | None = None
 
 
-class Edit(Record):
+class Edit(PlainRecord):
     """Replace the text of ``span`` with ``text``."""
 
     span: Span
     text: str
 
 
-class Fix(Record):
+class Fix(PlainRecord):
     """A fix for a finding. ``safety`` is ``safe`` (same run, or the one clearly meant) or ``unsafe``.
 
     ``applied_with`` is the safety that must be allowed to apply it: its own, ``unsafe`` if it needs another fix that is
@@ -69,7 +70,7 @@ class Fix(Record):
         self.applied_with: Safety | None = self.safety
 
 
-class Unfixed(Record):
+class Unfixed(PlainRecord):
     """A finding whose fix was tried and not applied: the reason, and the problems that it would have caused."""
 
     finding: Finding
@@ -78,13 +79,14 @@ class Unfixed(Record):
     is_fixed_by_all: bool = False  # whether unsafe fixes, which were not allowed, would leave none of them
 
 
-class Finding(Record):
+class Finding(PlainRecord):
     """One problem in one config."""
 
     _: KW_ONLY
     code: str  # "DS101"
     name: str  # "unknown-key"
     kind: Kind = "config"  # of the rule
+    family: str = ""  # of the rule
     severity: Severity
     effect: Effect
     stage: Stage | None  # when ``effect`` is ``rejected``
@@ -99,11 +101,19 @@ class Finding(Record):
     fix: Fix | None = None
     # By library, the first and last release of each affected stretch; None: all that were linted.
     releases: dict[str, list[tuple[str, str]]] | None = None
+    subject: Hashable = None  # what makes it another one than those of the rule at the same key
+    doubts: list[str] = field(factory=list)  # the unknown words of the launch that may change it
+    confirmed_by: list[Hashable] = field(factory=list)  # subjects of findings of a run
     confirmed: str | None = None  # what a run of the config showed, if it showed the same
 
     def __repr__(self) -> str:
         """Short, for lists of findings."""
         return f"<Finding {self.code} [{self.severity}] {self.path}: {self.message}>"
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """What is the same if two launches of a config bring up the same, wherever each of them stands."""
+        return self.code, self.key, self.span, self.effect, self.subject
 
     @property
     def affected_releases(self) -> str:

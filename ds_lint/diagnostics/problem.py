@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from ds_lint.record import Record, field
+from ds_lint.record import PlainRecord, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from dataclasses import KW_ONLY
 
     from ds_lint.diagnostics.finding import Effect, Fix, Related, Severity, Stack, Stage
     from ds_lint.source.tree import KeyPath, Span
 
 
-class Outcome(Record):
+class Outcome(PlainRecord):
     """What one stack does: an effect, and for ``rejected`` the stage at which it raises."""
 
     effect: Effect
@@ -32,11 +33,13 @@ def rejected(stage: Stage) -> Outcome:
     return Outcome("rejected", stage)
 
 
-class Problem(Record):
+class Problem(PlainRecord):
     """One problem, before it is known which stacks may load the config.
 
     ``outcomes`` is one outcome if every stack does the same, else an outcome by stack; a stack that is missing
-    there has no problem. ``key`` is the key path of the node that the problem is about.
+    there has no problem. ``key`` is the key path of the node that the problem is about. ``subject`` is what makes it
+    another problem than one of the same rule at the same key: the number of ranks, or the argument. A config of several
+    launches shows those with the same subject as one.
     """
 
     key: KeyPath | None
@@ -49,3 +52,4 @@ class Problem(Record):
     severity: Severity | None = None  # None: the rule's own
     related: list[Related] = field(factory=list)
     fix: Fix | None = None
+    subject: Hashable = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES
-from ds_lint.record import Record, field
+from ds_lint.record import PlainRecord, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
 
 
-class FileReport(Record):
+class FileReport(PlainRecord):
     """One checked config, what it was checked against, and its findings in the order of the text.
 
     ``stacks`` are those that may load the file, if more than one may. ``missing`` names the facts that were not
@@ -73,23 +73,30 @@ def _in_order(findings: list[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
 
 
-class Complaint(Record):
+class Complaint(PlainRecord):
     """Why the exit status is 2: a file or folder that could not be opened, read or written, or a run that failed.
 
     ``stack`` and ``target`` are what a file would have been checked against; ``target`` is None if that is unknown.
+    ``detail`` is what the report has elsewhere too, such as the error of a run.
     """
 
     path: str | None  # None if it is about no file
-    reason: str
+    summary: str
+    detail: str | None = None
     stack: Stack | None = None
     target: dict[str, str] | None = None
+
+    @property
+    def reason(self) -> str:
+        """All of it, without the path."""
+        return self.summary if self.detail is None else f"{self.summary}: {self.detail}"
 
     def __str__(self) -> str:
         """The complaint as one line."""
         return self.reason if self.path is None else f"{self.path}: {self.reason}"
 
 
-class Report(Record):
+class Report(PlainRecord):
     """The outcome of one run. ``material`` are documents without configs that findings point into.
 
     ``can_fix`` says whether the command that wrote the report also applies fixes. ``unreadable`` are the complaints

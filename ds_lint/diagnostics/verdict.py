@@ -14,7 +14,6 @@ FAKE = "fake"  # rank 0 of a world that is not there
 CPU = "cpu-gloo"
 CUDA = "cuda-nccl"
 SCRIPT = "script"  # the user's own
-MODES = (CPU, CUDA, FAKE, SCRIPT)
 COVERAGE = "coverage"  # the id of the checks that name a key which no other check is about
 
 STATUSES = ("error", "fail", "warn", "skip", "pass")  # worst first
@@ -45,6 +44,11 @@ class Check(NamedTuple):
     message: str  # one sentence
     help: str = ""
     adapted: bool = False
+
+    @property
+    def subject(self) -> tuple[str, str | None]:
+        """What the finding about it is known by."""
+        return self.id, self.key
 
 
 class RankEnd(NamedTuple):
@@ -158,7 +162,7 @@ class Verdict(NamedTuple):
 
     path: str
     stack: Stack
-    mode: str  # one of MODES
+    mode: str  # one of the four above
     world_size: int
     status: str  # "pass", "warn", "fail", or "error": could not run, which is never a pass
     adaptations: list[Adaptation]

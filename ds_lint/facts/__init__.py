@@ -6,12 +6,10 @@ clean path of ``check``; a reader is imported only where there is something for 
 
 from __future__ import annotations
 
-from ds_lint.record import Record, field
+from ds_lint.option import Record, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
-
     from ds_lint.diagnostics.finding import Related, Stack
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.facts.gpu import Gpu
@@ -22,107 +20,105 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import TrainingArguments
 
 
-class Sources:
-    """Where facts are to be read from, as the command line, a settings file or a caller in Python names it."""
+class Sources(Record):
+    """Where facts are to be read from, as the command line, a settings file or a caller in Python names it.
 
-    __slots__ = (
-        "adapters",
-        "async_io",
-        "gpu",
-        "gpu_memory",
-        "here",
-        "host_memory",
-        "lora",
-        "micro_batch",
-        "model",
-        "nodes",
-        "parameters",
-        "said_by",
-        "sequence_length",
-        "trainer_args",
-        "world_size",
+    Every fact is one option here. Those of the part ``facts`` are known to settings, editors and callers too; which
+    machine this is, only the command line, and what decides on memory alone, only commands about it.
+    """
+
+    world_size: int | None = option("facts", "number of ranks of the run", metavar="N", variable=True)
+    nodes: int | None = option("facts", "number of machines that the ranks are spread over", metavar="N")
+    # A path, flags that begin with "--", or an object of TrainingArguments.
+    trainer_args: object = option(
+        "facts",
+        'training arguments: a JSON or YAML file of TrainingArguments fields, flags such as "--bf16 True", or '
+        "a whole launch command",
+        metavar="FILE|FLAGS", words='the path of a file, or flags such as "--bf16 True"', is_path=True,
+        keyword="training_args", annotation="object",
+    )  # fmt: skip
+    model: str | None = option(
+        "facts",
+        "the model: a folder with its config.json, or the name of a model that was downloaded before, "
+        "or whose shapes ship with ds-lint",
+        metavar="NAME|FOLDER", words="a folder or a name", is_path=True, annotation="str | os.PathLike[str] | None",
+    )  # fmt: skip
+    gpu: str | None = option(
+        "facts", "the GPU that the run uses, such as A100-80GB or T4", metavar="NAME",
+        words='the name of a GPU such as "A100-80GB"',
+    )  # fmt: skip
+    host_memory: str | None = option(
+        "facts", "memory of each machine, such as 512GB", metavar="SIZE", words='a size such as "512GB"'
     )
+    here: bool | None = option("here", "the run uses this machine: read its GPU and its memory", can_be_off=False)
+    parameters: str | None = option(
+        "samples", "number of parameters, such as 7B, of a model whose shapes are not known", metavar="COUNT"
+    )
+    lora: str | None = option(
+        "samples",
+        "train LoRA adapters, such as r=16,targets=q_proj+v_proj (targets may be all-linear; default: those of peft)",
+        metavar="ADAPTERS",
+    )
+    gpu_memory: str | None = option(
+        "samples", "memory of each GPU, such as 80GB, if it has no known name", metavar="SIZE"
+    )
+    micro_batch: int | None = option("samples", "samples that one GPU computes at once", metavar="B")
+    sequence_length: int | None = option("samples", "tokens of a sample", metavar="S")
 
-    NAMES = ("world_size", "nodes", "trainer_args", "model", "gpu", "host_memory", "here")
-    # Which only `ds-lint memory` takes.
-    OF_MEMORY = ("parameters", "lora", "gpu_memory", "micro_batch", "sequence_length")
-    ALL = (*NAMES, *OF_MEMORY)
-
-    def __init__(
-        self,
-        *,
-        world_size: int | None = None,
-        nodes: int | None = None,
-        trainer_args: object = None,
-        model: str | None = None,
-        gpu: str | None = None,
-        host_memory: str | None = None,
-        here: bool | None = None,
-        gpu_memory: str | None = None,
-        micro_batch: int | None = None,
-        sequence_length: int | None = None,
-        async_io: bool | None = None,
-        adapters: str | None = None,
-        parameters: str | None = None,
-        lora: str | None = None,
-        said_by: str | None = None,
-    ) -> None:
-        self.world_size = world_size
-        self.nodes = nodes
-        self.trainer_args = trainer_args  # a path, flags that begin with "--", or an object of TrainingArguments
-        self.model = model  # a folder, or a name in the Hugging Face cache
-        self.gpu = gpu  # its name
-        self.host_memory = host_memory  # such as 512GB
-        self.here = here  # whether the run is meant for this machine
-        self.gpu_memory = gpu_memory  # such as 80GB
-        self.micro_batch = micro_batch  # samples that one rank computes at once
-        self.sequence_length = sequence_length  # tokens of a sample
-        self.async_io = async_io  # whether libaio is installed; only the machine shows it
-        self.adapters = adapters  # the option that says that the script trains adapters
-        self.parameters = parameters  # how many the model has, such as 7B
-        self.lora = lora  # the adapters that are trained, such as r=16,targets=q_proj+v_proj
-        self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.ALL}
+    async_io: bool | None = None  # whether libaio is installed; only the machine shows it
+    adapters: str | None = None  # the option that says that the script trains adapters
+    said_by: str | dict[str, str] | None = None  # who gives all of them, or some by name; else options do
 
     def __bool__(self) -> bool:
-        return self.adapters is not None or any(getattr(self, name) is not None for name in self.ALL)
+        names = ("adapters", *(one.name for one in self.options())) if vars(self) else ()
+        return any(getattr(self, name) is not None for name in names)
+
+    def giver(self, name: str) -> str:
+        """Who gives a fact: an option, an environment variable, a settings file or a caller."""
+        if isinstance(self.said_by, str):
+            return self.said_by
+        return (self.said_by or {}).get(name, f"--{name.replace('_', '-')}")
 
     def over(self, others: Sources) -> Sources:
         """These sources, and for what they leave out, the others."""
-        joined = Sources(adapters=self.adapters or others.adapters)
-        for name in self.ALL:
+        joined, givers = Sources(adapters=self.adapters or others.adapters), {}
+        for name in (one.name for one in self.options()):
             first = self if getattr(self, name) is not None else others
             setattr(joined, name, getattr(first, name))
-            joined.said_by[name] = first.said_by[name]
+            givers[name] = first.giver(name)
+        joined.said_by = givers
         return joined
 
 
-class Facts(Record):
+class Facts:
     """What is known beside the config; None for what is not.
 
     ``origins`` has what is known and its source, in words, by the name of the fact; ``doubts`` what of it looks as if
     something else had been meant.
     """
 
-    _: KW_ONLY
-    world_size: int | None = None  # ranks
-    nodes: int | None = None
-    training: TrainingArguments | None = None
-    model: Model | None = None
-    family: Model | None = None  # of a model that is not at hand: nothing but its type is known
-    model_at: list[Related] = field(factory=list)  # where a launch, a recipe or a script names the model
-    gpu: Gpu | None = None
-    host_memory: int | None = None  # bytes on each node
-    micro_batch: int | None = None  # samples that one rank computes at once
-    sequence_length: int | None = None  # tokens of a sample
-    async_io: bool | None = None  # whether there is libaio
-    adapters: str | None = None  # the option that says that the script trains adapters
-    lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
-    recipe: TrainingRecipe | None = None  # the one that names or holds the config
-    optimizer: str | None = None  # the class that a run of the script shows; empty if it makes no step
-    launch: LaunchFacts | None = None  # a launch of the project that names the config
-    origins: dict[str, str] = field(factory=dict)
-    doubts: list[str] = field(factory=list)
-    smoke: list[Verdict] = field(factory=list)  # what runs of the config showed
+    def __init__(
+        self, *, world_size: int | None = None, nodes: int | None = None, training: TrainingArguments | None = None
+    ) -> None:
+        self.world_size = world_size  # ranks
+        self.nodes = nodes
+        self.training = training
+        self.model: Model | None = None
+        self.family: Model | None = None  # of a model that is not at hand: nothing but its type is known
+        self.model_at: list[Related] = []  # where a launch, a recipe or a script names the model
+        self.gpu: Gpu | None = None
+        self.host_memory: int | None = None  # bytes on each node
+        self.micro_batch: int | None = None  # samples that one rank computes at once
+        self.sequence_length: int | None = None  # tokens of a sample
+        self.async_io: bool | None = None  # whether there is libaio
+        self.adapters: str | None = None  # the option that says that the script trains adapters
+        self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
+        self.recipe: TrainingRecipe | None = None  # the one that names or holds the config
+        self.optimizer: str | None = None  # the class that a run of the script shows; empty if it makes no step
+        self.launch: LaunchFacts | None = None  # a launch of the project that names the config
+        self.origins: dict[str, str] = {}
+        self.doubts: list[str] = []
+        self.smoke: list[Verdict] = []  # what runs of the config showed
 
     def with_recipe(self, recipe: TrainingRecipe) -> Facts:
         """The same facts with what a recipe tells; what the user says of a fact stands."""
@@ -167,7 +163,10 @@ class Facts(Record):
 
     def copy(self) -> Facts:
         """The same facts, to which others can be added."""
-        return self.but(origins=dict(self.origins), model_at=self.model_at, doubts=self.doubts, smoke=self.smoke)
+        other = Facts()
+        vars(other).update(vars(self))
+        other.origins = dict(self.origins)
+        return other
 
     def tell(self, fact: str, source: str | int | None) -> None:
         """Name the source of a fact, if there is one."""

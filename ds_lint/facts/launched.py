@@ -11,14 +11,14 @@ from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
 from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
+from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.launch import NO_LAUNCHER
-from ds_lint.launches.recipe import framework_of, recipe_of
+from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
 from ds_lint.launches.script_ranks import OwnRanks
 from ds_lint.launches.word import shown_name
-from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
     from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.facts.storage import Storage
+    from ds_lint.frameworks.record import Framework
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
     from ds_lint.launches.word import LooseWord, Word
     from ds_lint.source.document import Document
 
-_OF_FRAMEWORKS = ("llamafactory-cli", "swift", "trl")  # launchers of frameworks, which train with the Trainer
 # A script that cannot be read is known to be one of the Trainer by its flags: so many fields of TrainingArguments,
 # among them the path of a config, or one of these, which the scripts with a loop of their own hardly have.
 _TELLING = 3
@@ -46,9 +46,6 @@ _OF_TRAINER = frozenset({
     "do_eval", "do_train", "eval_strategy", "evaluation_strategy", "logging_steps", "logging_strategy",
     "overwrite_output_dir", "save_steps", "save_strategy", "save_total_limit", "warmup_ratio",
 })  # fmt: skip
-
-
-_WITH_FLAGS_FOR_RANKS = ("axolotl", "trl")  # whose own options tell the ranks
 
 # What a script has that sets the variables of a rank, connects ranks in its own way, or starts processes.
 _SETS_RANKS = re.compile(
@@ -96,7 +93,7 @@ class LaunchFacts:
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         text = script_document.text if script_document is not None else None
-        self.resumption = resumption(launch, self.stack, text)
+        self.resumption = resumption(launch, self.stack, text, script)
         self.checkpoint: Checkpoint | None = None  # that it resumes from, if it lies in the project
         self.training = self._training() if self.stack == "trainer" else None
         self.named = named_model(launch, script)
@@ -119,12 +116,21 @@ class LaunchFacts:
         return self.launch.nodes if own is None else own.nodes
 
     @property
+    def framework(self) -> Framework | None:
+        """The framework whose own fields the flags are; that of a script which cannot be read shows in a flag."""
+        if self.launch.framework is not None:
+            return self.launch.framework if not self.launch.framework.renames else None
+        flags = self.launch.arguments if self.script is None else {}
+        return next((one for one in FRAMEWORKS.values() if one.flag in flags), None)
+
+    @property
     def _own_ranks(self) -> OwnRanks | None:
         """The ranks that the script starts itself, or may start, and no launcher."""
         own = self.script.ranks if self.script is not None else None
-        is_cluster = self.launch.launcher in ("srun", "mpirun")
-        is_python = self.launch.launcher in ("python", NO_LAUNCHER)
-        if own is None or (is_cluster and own.are_of_cluster) or not (is_cluster or is_python):
+        record = self.launch.record
+        is_cluster = record is not None and record.is_around
+        is_no_launcher = record is None or record.starts_anything
+        if own is None or (is_cluster and own.are_of_cluster) or not is_no_launcher:
             return None
         is_told = self.launch.world_size is None and self.launch.launcher == "python"  # by the environment
         return OwnRanks() if is_cluster or is_told else own
@@ -266,9 +272,10 @@ class LaunchFacts:
     @property
     def _loose(self) -> list[LooseWord]:
         """The words behind the program that may be options: not those that are values of its own options."""
-        takes = dict(self.script.options) if self.script is not None else {}
-        framework = self.recipe.framework if self.recipe is not None else framework_of(self.launch)
-        known = tables.load("recipes")["frameworks"].get(framework) if framework and self.launch.loose else None
+        declared = self.script.arguments.values() if self.script is not None else ()
+        takes = {flag: argument.takes for argument in declared for flag in argument.flags}
+        framework = self.recipe.record if self.recipe is not None else self.launch.framework
+        known = tables.load("recipes")["frameworks"].get(framework.name) if framework and self.launch.loose else None
         takes.update(dict.fromkeys(known["fields"] if known is not None else (), "1"))
         return [one for one in self.launch.loose if not one.is_value(takes)]
 
@@ -278,7 +285,7 @@ class LaunchFacts:
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
         launch, is_loose = self.launch, bool(self._loose)
-        if launch.loose_before or (is_loose and launch.launcher in _WITH_FLAGS_FOR_RANKS):
+        if launch.loose_before or (is_loose and launch.record is not None and launch.record.mixes_options):
             around = launch.surroundings._replace(starts=None, inside=None, gpus=None, options=(), is_complete=False)
             launch = launch._replace(nodes=None, processes_per_node=None, world_size=None, surroundings=around)
         if is_loose:
@@ -338,13 +345,6 @@ class LaunchFacts:
         found = (storage_behind(self.document.text, flag) for flag in flags if flag != self.place)
         return next((one for one in found if one is not None), None)
 
-    @property
-    def origins(self) -> list[str]:
-        """The places of the launch as messages have them, the longest first."""
-        given = self.training.given.values() if self.training is not None else ()
-        of_recipe = self.recipe.origins if self.recipe is not None else ()
-        return sorted({self.origin, *of_recipe, *(one.origin for one in given)} - {""}, key=len, reverse=True)
-
     def at_flag(self, name: str, label: str) -> tuple[str, list[Related]]:
         """A flag of the launch in words, and as another place that takes part in a finding."""
         span = self.flag(name)
@@ -380,9 +380,10 @@ class LaunchFacts:
         return recipe if recipe.framework else None
 
     def _stack(self) -> Stack | None:
-        if self.recipe is not None and (self.script is None or self.recipe.framework != SCRIPT):
+        if self.recipe is not None and (self.script is None or self.recipe.record is not SCRIPT):
             return "trainer"
-        if self.launch.launcher in _OF_FRAMEWORKS:
+        program = self.launch.record.framework if self.launch.record is not None else None
+        if program is not None and not program.renames:
             return "trainer"
         if self.script is not None and (self.script.stack is not None or not self.script.parses_flags):
             return self.script.stack
@@ -398,7 +399,7 @@ class LaunchFacts:
         fields = tables.load("transformers")["training_arguments"]
         script, launch, recipe = self.script, self.launch, self.recipe
         is_loose = bool(self._loose)
-        if recipe is not None and (script is None or recipe.framework != SCRIPT):
+        if recipe is not None and (script is None or recipe.record is not SCRIPT):
             return recipe.training.without_defaults() if is_loose and recipe.training is not None else recipe.training
         is_complete = script is not None and script.has_known_defaults and not (script.parses_flags and is_loose)
         given: dict[str, Argument] = {}

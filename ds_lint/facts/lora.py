@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ds_lint.facts.shapes import Kind, head, in_order, kinds
 from ds_lint.facts.tensors import Tensor
 from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge import tables
 from ds_lint.source.counts import count
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
 
 ALL_LINEAR = "all-linear"  # peft's word for all linear layers but that of the logits
-ALL = "all"  # the names of those layers, which training frameworks collect and pass to peft one by one
 _DEFAULT_RANK = 8  # of peft.LoraConfig
 _EXAMPLE = "r=16,targets=q_proj+v_proj"
 _TWO_DIMENSIONS, _THREE_DIMENSIONS = 2, 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ds_lint.frameworks.record import TRUE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     # What asks for it and where, in words, and that place.
     Request: TypeAlias = tuple[str, str, list[Related]]
 
-_BITS = ("2", "3", "4", "5", "6", "8")  # that LLaMA-Factory quantizes to
 _FALSE = ("0", "f", "false", "n", "no")  # as HfArgumentParser reads them
 _GATHERS, _VLLM = "ds3_gather_for_generation", "use_vllm"
 
@@ -59,15 +60,8 @@ def reference_model(launch: LaunchFacts) -> Request | None:
 
 def _quantizing_flag(launch: LaunchFacts) -> tuple[str, str] | None:
     """The flag with which a framework is told to quantize the model, and its value behind a space."""
-    arguments, launcher = launch.launch.arguments, launch.launch.launcher
-    if launcher in ("trl", "swift"):
-        from ds_lint.facts.recipes import QUANTIZING_METHODS, quantized_by_trl  # few launches are of these
-
-        if launcher == "trl":
-            name = quantized_by_trl(arguments.get)
-            return (name, "") if name is not None else None
-        method = arguments.get("quant_method")
-        return ("quant_method", f" {method}") if method in QUANTIZING_METHODS else None
-    bits = arguments.get("quantization_bit")
-    is_llama_factory = launch.script is None and "finetuning_type" in arguments
-    return ("quantization_bit", f" {bits}") if is_llama_factory and bits in _BITS else None
+    arguments = launch.launch.arguments
+    name = launch.framework.quantized(arguments.get) if launch.framework is not None else None
+    if name is None:
+        return None
+    return name, "" if arguments[name] in TRUE else f" {arguments[name]}"

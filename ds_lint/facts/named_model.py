@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.launches.launch import Launch
-    from ds_lint.launches.model_sources import ModelSource, ScriptArgument
+    from ds_lint.launches.model_sources import ModelSource
     from ds_lint.launches.script_code import CodePlace
+    from ds_lint.launches.script_options import ScriptArgument
     from ds_lint.launches.training_script import TrainingScript
 
 
@@ -103,11 +104,18 @@ def _argument(name: str, launch: Launch, script: TrainingScript | None) -> Any:
     """What an argument of the script is, given or by default."""
     declared = script.arguments.get(name) if script is not None else None
     arguments = launch.arguments
-    if name in arguments:
-        return _converted(arguments[name], declared)
+    if (flag := _flag_of(name, launch, script)) is not None:
+        return _converted(arguments[flag], declared)
     if declared is None or any(one.sets is None for one in launch.loose) or f"no_{name}" in arguments:
         return UNKNOWN
     return declared.default
+
+
+def _flag_of(name: str, launch: Launch, script: TrainingScript | None) -> str | None:
+    """By which flag a launch gives an argument of the script; the last one counts."""
+    declared = script.arguments.get(name) if script is not None else None
+    flags = declared.flags if declared is not None else ()
+    return next((flag for flag in reversed(launch.arguments) if flag in flags or flag == name), None)
 
 
 def _converted(given: Any, declared: ScriptArgument | None) -> Any:
@@ -141,7 +149,7 @@ def _place_of(
     """Where the name of a source stands: in the words of the launch, as a default, or in the script."""
     name = source.name.removeprefix(f"{ARGS}.")
     is_argument = name != source.name
-    if is_argument and name in launch.arguments:
-        return name, None
+    if is_argument and (flag := _flag_of(name, launch, script)) is not None:
+        return flag, None
     declared = script.arguments.get(name) if script is not None and is_argument else None
     return None, declared.place if declared is not None else source.place

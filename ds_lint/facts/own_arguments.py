@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ds_lint.frameworks import FRAMEWORKS
+from ds_lint.frameworks.record import TRUE
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.counts import count
 
@@ -12,12 +14,12 @@ if TYPE_CHECKING:
 
     from ds_lint.facts import Facts
 
-# The longest sequence: axolotl, LLaMA-Factory, TRL before 0.20, TRL and ms-swift, FastChat, run_clm.py.
+# The longest sequence: the frameworks, FastChat, run_clm.py.
 _LENGTHS = (
-    *("sequence_len", "cutoff_len", "max_seq_length", "max_seq_len", "max_length", "model_max_length", "block_size"),
-    *("seq_length", "sequence_length"),
+    *(name for one in FRAMEWORKS.values() for name in one.lengths),
+    *("max_seq_len", "model_max_length", "block_size", "seq_length", "sequence_length"),
 )
-_ATTENTIONS = ("attn_implementation", "attn_impl", "flash_attn")  # the last is LLaMA-Factory's
+_ATTENTIONS = {name: kind for one in FRAMEWORKS.values() for name, kind in one.attentions.items()}
 _AS_TRANSFORMERS = {
     **{name: name for name in ("eager", "sdpa", "flash_attention_2")},
     "fa2": "flash_attention_2",
@@ -26,13 +28,9 @@ _AS_TRANSFORMERS = {
     "flash_attention_3": "flash_attention_2",
     "fa3": "flash_attention_2",  # which keep the same
 }
-_OF_AXOLOTL = {"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"}
 _CHECKPOINTS = "gradient_checkpointing"
-_CHECKPOINTING = ("TRL", "ms-swift")  # unless they are told not to
-_TRUE = (True, "true", "True")
 _FALSE = (None, False, "false", "False", UNKNOWN)
-# The last two are LLaMA-Factory's.
-_FUSING = ("use_liger", "use_liger_kernel", "torch_compile", "enable_liger_kernel", "use_unsloth")
+_FUSING = ("torch_compile", *(name for one in FRAMEWORKS.values() for name in one.fusing))
 
 
 def sequence_length(facts: Facts) -> int | None:
@@ -44,23 +42,21 @@ def sequence_length(facts: Facts) -> int | None:
 
 def attention(facts: Facts) -> str | None:
     """How attention is computed, as transformers names it: eager, sdpa or flash_attention_2; None if it is unknown."""
-    for name in _ATTENTIONS:
+    for name, kind in _ATTENTIONS.items():
         for value in _values(facts, name):
-            if isinstance(value, str) and value in _AS_TRANSFORMERS:
+            if kind and value in TRUE:
+                return kind
+            if not kind and isinstance(value, str) and value in _AS_TRANSFORMERS:
                 return _AS_TRANSFORMERS[value]
-    named = (kind for name, kind in _OF_AXOLOTL.items() if any(value in _TRUE for value in _values(facts, name)))
-    return next(named, None)
+    return None
 
 
 def is_checkpointed(facts: Facts) -> bool | None:
-    """Whether the framework or the script checkpoints activations whatever the training arguments say; None if unknown.
-
-    LLaMA-Factory does unless it is told not to: ``prepare_model_for_training`` in ``model_utils/checkpointing.py``.
-    """
+    """Whether the framework or the script checkpoints activations whatever the Trainer is told; None if unknown."""
     recipe, launch = facts.recipe, facts.launch
-    if recipe is not None and recipe.framework == "LLaMA-Factory":
-        off = recipe.value("disable_gradient_checkpointing")
-        return None if off is UNKNOWN else off not in _TRUE
+    if recipe is not None and recipe.record.checkpoints_unless:
+        off = recipe.value(recipe.record.checkpoints_unless)
+        return None if off is UNKNOWN else off not in TRUE
     if recipe is not None and recipe.training is None and recipe.value(_CHECKPOINTS) not in _FALSE:
         return True  # of a run that the training arguments do not tell of; axolotl takes words, too
     calls = launch.script.calls.recomputations if launch is not None and launch.script is not None else ()
@@ -69,18 +65,15 @@ def is_checkpointed(facts: Facts) -> bool | None:
 
 
 def is_checkpointed_by_default(facts: Facts) -> bool | None:
-    """Whether the framework does so unless its arguments say otherwise; None if nothing tells.
-
-    Sources: ``swift/trainers/arguments.py`` of ms-swift; ``trl/trainer/base_config.py``, whose classes differ in this
-    from TrainingArguments.
-    """
+    """Whether the framework does so unless its arguments say otherwise; None if nothing tells."""
     recipe, launch = facts.recipe, facts.launch
-    if recipe is not None and recipe.framework in _CHECKPOINTING:
+    if recipe is not None and recipe.record.checkpoints_by_default:
         return _said(recipe.value(_CHECKPOINTS))
     if launch is None:
         return None
     is_of_trl = launch.script is not None and launch.script.is_configured_by_trl
-    if launch.launch.launcher in ("swift", "trl") or is_of_trl:
+    program = launch.launch.framework
+    if is_of_trl or (program is not None and program.checkpoints_by_default):
         given = launch.launch.arguments.get(_CHECKPOINTS)
         return _said(given) if given is not None or not launch.doubts else None
     return None
@@ -93,7 +86,7 @@ def _said(value: Any) -> bool | None:
 
 def _is_given(facts: Facts, flag: str) -> bool:
     """Whether an argument of the script is given as true."""
-    return any(value in _TRUE for value in _values(facts, flag))
+    return any(value in TRUE for value in _values(facts, flag))
 
 
 def may_fuse(facts: Facts) -> bool:

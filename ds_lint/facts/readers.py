@@ -7,49 +7,38 @@ from ds_lint.facts.unreadable import UnreadableFact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from ds_lint.facts import Sources
 
-_COUNTS = ("world_size", "nodes", "micro_batch", "sequence_length")
 _MOST = 10**12  # of anything that is counted, far above all that there is; floats count as exactly
 
 
 def gather(sources: Sources) -> Facts:
     """The facts that these sources tell; raises UnreadableFact where one does not."""
-    _refuse_what_is_too_large(sources)
-    facts = Facts(world_size=sources.world_size, nodes=sources.nodes)
-    if sources.world_size is not None:
-        facts.origins["world size"] = f"{sources.world_size}, by {sources.said_by['world_size']}"
-    if sources.nodes is not None:
-        facts.origins["nodes"] = f"{sources.nodes}, by {sources.said_by['nodes']}"
-    if sources.nodes is not None and sources.world_size is not None and sources.nodes > sources.world_size:
-        raise UnreadableFact(
-            f"{sources.nodes} nodes and {sources.world_size} ranks: every node needs at least one rank"
-        )
-    if sources.trainer_args is not None:
-        _read_training_arguments(facts, sources.trainer_args, sources.said_by["trainer_args"])
-    if sources.model is not None:
-        _read_model(facts, sources.model, sources.said_by["model"])
-    if sources.parameters is not None:
-        _read_parameters(facts, sources.parameters, sources.said_by["parameters"])
-    if sources.gpu is not None:
-        _read_gpu(facts, sources.gpu, sources.said_by["gpu"])
-    if sources.host_memory is not None:
-        _read_host_memory(facts, sources.host_memory, sources.said_by["host_memory"])
+    for one in sources.options():
+        if one.is_number and (count := getattr(sources, one.name)) is not None and count > _MOST:
+            raise UnreadableFact(f"{sources.giver(one.name)} is more than {_MOST:,}")
+    facts = Facts()
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
-    if sources.lora is not None:
-        _read_lora(facts, sources.lora, sources.said_by["lora"])
-    if sources.here:
-        _look_around(facts)
-    if sources.gpu_memory is not None:
-        _read_gpu_memory(facts, sources.gpu_memory, sources.said_by["gpu_memory"])
     facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
+    for name, read in READERS.items():
+        if (value := getattr(sources, name)) is not None:
+            read(facts, value, sources.giver(name))
     return facts
 
 
-def _refuse_what_is_too_large(sources: Sources) -> None:
-    for name in _COUNTS:
-        if (count := getattr(sources, name)) is not None and count > _MOST:
-            raise UnreadableFact(f"{sources.said_by[name]} is more than {_MOST:,}")
+def _read_world_size(facts: Facts, ranks: int, said_by: str) -> None:
+    facts.world_size = ranks
+    facts.origins["world size"] = f"{ranks}, by {said_by}"
+
+
+def _read_nodes(facts: Facts, nodes: int, said_by: str) -> None:
+    facts.nodes = nodes
+    facts.origins["nodes"] = f"{nodes}, by {said_by}"
+    if facts.world_size is not None and nodes > facts.world_size:
+        raise UnreadableFact(f"{nodes} nodes and {facts.world_size} ranks: every node needs at least one rank")
 
 
 def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None:
@@ -111,7 +100,7 @@ def _read_lora(facts: Facts, text: str, said_by: str) -> None:
     facts.origins["adapters"] = f"{text.strip()}, by {said_by}"
 
 
-def _look_around(facts: Facts) -> None:
+def _look_around(facts: Facts, _is_here: bool, _said_by: str) -> None:
     """Ask this machine for the facts that are not given."""
     from ds_lint.facts import gpu, host
 
@@ -124,3 +113,18 @@ def _look_around(facts: Facts) -> None:
     facts.async_io = host.has_async_io()
     if facts.async_io is not None:
         facts.origins["libaio"] = f"{'found' if facts.async_io else 'not found'} by the compiler of this machine"
+
+
+# By the name of the fact in ``Sources``; a later reader may build on what an earlier one found.
+READERS: dict[str, Callable[[Facts, Any, str], None]] = {
+    "world_size": _read_world_size,
+    "nodes": _read_nodes,
+    "trainer_args": _read_training_arguments,
+    "model": _read_model,
+    "parameters": _read_parameters,
+    "gpu": _read_gpu,
+    "host_memory": _read_host_memory,
+    "lora": _read_lora,
+    "here": _look_around,
+    "gpu_memory": _read_gpu_memory,
+}

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import os
 import re
+from typing import NamedTuple
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.argument_values import kind_of
 from ds_lint.facts.families import family_of_name
 from ds_lint.facts.model import NAMES_MODEL, named_or_in
 from ds_lint.facts.training import Argument, TrainingArguments
+from ds_lint.frameworks import FRAMEWORKS, SCRIPT
+from ds_lint.frameworks.trl import TRL
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.record import Record
-from ds_lint.source.recipes import NAMES_CONFIG, SCRIPT, framework_of, held
+from ds_lint.source.recognition import NAMES_CONFIG, framework_keys, held
 from ds_lint.source.tree import Span, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from dataclasses import KW_ONLY
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
@@ -34,53 +35,38 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
 
-_TRL = "TRL"
 _DISTRIBUTED = ("parallel_mode", "ParallelMode.DISTRIBUTED")
 _IS_STAGE_3 = "is_deepspeed_zero3_enabled()"
-_PRESETS = ("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")  # files that ms-swift brings along
 _INTERPOLATION = re.compile(r"\$\{|\{\{|\$\w|<[A-Z_]+>")  # of OmegaConf, Jinja and shells, and what a person replaces
 # What OmegaConf reads as a number, and PyYAML as a string; the frameworks convert it.
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?")
-# By framework, the fields with which it changes the config, or trains with something else than the Trainer.
-_OTHERWISE = {
-    "LLaMA-Factory": ("fp8", "use_kt", "use_mca"),
-    "axolotl": (
-        *("context_parallel_size", "deepcompile", "fp8", "process_reward_model", "reward_model", "rl"),
-        *("sequence_parallel_degree", "tensor_parallel_size", "trainer_cls", "use_ray"),
-    ),
-    "ms-swift": (
-        *("deepspeed_autotp_size", "rlhf_type", "sequence_parallel_size", "use_ray", "zero_hpz_partition_size"),
-    ),
-}
-_MODEL = ("model_name_or_path", "model", "base_model")
-QUANTIZING_METHODS = ("bnb", "eetq", "hqq", "quanto")  # with which ms-swift quantizes a model that it loads
-_OWN_PLUGINS = "axolotl.integrations."  # of axolotl, none of which sets an argument of the Trainer
 
 
-class Quantization(Record):
+class Quantization(NamedTuple):
     """The field of a recipe that asks for a quantized model."""
 
     name: str
     argument: Argument
 
 
-class RecipeRejection(Record):
+class RecipeRejection(NamedTuple):
     """Why a framework rejects a recipe: its message, and the fields that it looks at."""
 
     message: str
     fields: list[str]
-    _: KW_ONLY
     depends_on_stage: bool
 
 
 class TrainingRecipe:
     """A recipe, with the ``overrides`` of the command line that starts it and the framework that this shows.
 
-    ``training`` is None if the framework does not train with the Trainer, or with other arguments.
+    ``record`` is that of the framework, or of a script of the user's own. ``training`` is None if the
+    framework does not train with the Trainer, or with other arguments.
     """
 
     __slots__ = (
-        "_model", "adapter", "document", "fields", "framework", "quantization", "training", "trains_with_trainer",
+        "_model", "adapter", "document", "fields", "framework", "quantization", "record", "training",
+        "trains_with_trainer",
     )  # fmt: skip
 
     def __init__(
@@ -88,12 +74,13 @@ class TrainingRecipe:
     ) -> None:
         self.document = document
         self._model: list[Model | None] = []  # until a rule asks
-        self.framework = framework or framework_of(document.root)
+        self.framework = framework or framework_keys(document.root)[0]
         self.fields = {**dict(_fields(document)), **(overrides or {})}
         store = tables.load("recipes")
-        if self.framework == SCRIPT and self._has_only_fields_of(store, _TRL):
-            self.framework = _TRL
-        self.adapter = self._adapter()
+        if self.framework == SCRIPT.name and self._has_only_fields_of(store, TRL.name):
+            self.framework = TRL.name
+        self.record = FRAMEWORKS.get(self.framework, SCRIPT)
+        self.adapter = self.record.adapter(self.value)
         self.quantization = self._quantization()
         self.trains_with_trainer = not self._trains_otherwise()
         self.training = self._training(store) if self.trains_with_trainer else None
@@ -109,7 +96,7 @@ class TrainingRecipe:
         name = self.value(NAMES_CONFIG)
         if not isinstance(name, str) or name.lstrip().startswith("{"):
             return None
-        return None if self.framework == "ms-swift" and name in _PRESETS else name
+        return None if name in self.record.presets else name
 
     @property
     def held(self) -> Node | None:
@@ -129,7 +116,8 @@ class TrainingRecipe:
     @property
     def model_argument(self) -> Argument | None:
         """The field with the name or folder of the model; None if there is none."""
-        return next((self.fields[field] for field in _MODEL if self.value(field) is not None), None)
+        names = dict.fromkeys(one.model for one in FRAMEWORKS.values())
+        return next((self.fields[name] for name in names if self.value(name) is not None), None)
 
     @property
     def model_name(self) -> str | None:
@@ -183,13 +171,6 @@ class TrainingRecipe:
         return self.framework, training, self.adapter, asked, model and model.path
 
     @property
-    def origins(self) -> list[str]:
-        """The places of the recipe as messages have them, the longest first: ``a.yaml:12`` before ``a.yaml:1``."""
-        given = self.training.given.values() if self.training is not None else ()
-        origins = {one.origin for one in (*self.fields.values(), *given)}
-        return sorted(origins - {""}, key=len, reverse=True)
-
-    @property
     def origin(self) -> str:
         """The recipe, in words."""
         return f"{self.document.path}, a recipe of {self.framework}"
@@ -198,6 +179,12 @@ class TrainingRecipe:
         """Whether the newest known release of the framework does this."""
         known = tables.load("recipes")["frameworks"].get(self.framework)
         return known is not None and behaviour in known["states"][-1]["behaviours"]
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether a field says that no parameter is frozen."""
+        field = self.record.trains_all
+        return field is not None and bool(self.value(field[0]) == field[1])
 
     def refusal(self, stage: int | None) -> RecipeRejection | None:
         """Why every known release of the framework rejects this recipe with DeepSpeed; None if one may not.
@@ -246,13 +233,8 @@ class TrainingRecipe:
 
     def _trains_otherwise(self) -> bool:
         """Whether something else than a Trainer with these arguments may train."""
-        if any(_is_set(self.value(name)) for name in _OTHERWISE.get(self.framework, ())):
-            return True
-        plugins = self.value("plugins")
-        plugins = plugins if isinstance(plugins, list) else [plugins] if plugins else []
-        if self.framework == "axolotl" and not all(str(one).startswith(_OWN_PLUGINS) for one in plugins):
-            return True
-        return self.framework == "LLaMA-Factory" and self.value("stage") == "ppo"  # with a trainer of its own
+        is_set = any(_is_set(self.value(name)) for name in self.record.otherwise)
+        return is_set or self.record.trains_otherwise(self.value)
 
     def _training(self, store: Recipes) -> TrainingArguments:
         names = tables.load("transformers")["training_arguments"]
@@ -289,7 +271,7 @@ class TrainingRecipe:
 
     def _said(self, name: str) -> Argument | None:
         found = self.fields.get(name)
-        return None if found is None else self._at(found, _typed(found.value, name, converts=self.framework != SCRIPT))
+        return None if found is None else self._at(found, _typed(found.value, name, converts=self.record is not SCRIPT))
 
     def _at(self, found: Argument, value: Any, origin: str | None = None) -> Argument:
         return Argument(value, origin or found.origin, found.document, found.span)
@@ -330,43 +312,13 @@ class TrainingRecipe:
             result = self._at(self.fields[field], value, origin if field == name else f"{field} in {origin}")
         return result
 
-    def _adapter(self) -> str | None:
-        """The field by which the framework trains an adapter."""
-        if self.framework == "LLaMA-Factory":
-            return "finetuning_type" if self.value("finetuning_type") in ("lora", "oft") else None
-        if self.framework == "axolotl":
-            return "adapter" if isinstance(self.value("adapter"), str) else None
-        if self.framework == "ms-swift":
-            kinds = ("tuner_type", "train_type")
-            return next(
-                (name for name in kinds if isinstance(self.value(name), str) and self.value(name) != "full"), None
-            )
-        return next((name for name in ("use_peft", "use_lora") if self.value(name) is True), None)
-
     def _quantization(self) -> Quantization | None:
         """The field by which the framework quantizes the model as it is loaded."""
-        name = None
-        if self.framework == "LLaMA-Factory":
-            name = "quantization_bit"
-        elif self.framework == "axolotl":
-            adapter = self.value("adapter")
-            name = {"qlora": "load_in_4bit", "lora": "load_in_8bit"}.get(adapter) if isinstance(adapter, str) else None
-        elif self.framework == "ms-swift":
-            name = "quant_method" if self.value("quant_method") in QUANTIZING_METHODS else None
-        elif self.framework == _TRL:
-            name = quantized_by_trl(self.value)
+        name = self.record.quantized(self.value)
         found = self.fields.get(name) if name is not None else None
         if name is None or found is None or not found.value or found.value is UNKNOWN:
             return None
         return Quantization(name, found)
-
-
-def quantized_by_trl(value: Callable[[str], Any]) -> str | None:
-    """The argument with which TRL loads a quantized model; None if it loads none.
-
-    Source: ``get_quantization_config`` in ``trl/trainer/utils.py``.
-    """
-    return next((name for name in ("load_in_4bit", "load_in_8bit") if value(name) in (True, "True", "true")), None)
 
 
 def override(value: CommandArgument, origin: str, document: Document, span: Span) -> Argument:
@@ -427,13 +379,7 @@ def _is_set(value: Any) -> bool:
 def _evaluated(text: str, look_up: Any) -> Any:
     try:
         return evaluate(text, look_up)
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-        LookupError,
-        ArithmeticError,
-    ):  # of values that the framework rejects
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):  # of values that are rejected
         return UNKNOWN
 
 

@@ -11,9 +11,10 @@ import os
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
-from ds_lint.record import Record
+from ds_lint.record import PlainRecord
 from ds_lint.source.document import Document
 from ds_lint.source.files import bytes_of
+from ds_lint.source.languages import YAML
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Argument(Record):
+class Argument(PlainRecord):
     """One training argument.
 
     ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing stands behind it; the type of the
@@ -177,7 +178,7 @@ def of_file(path: str) -> TrainingArguments:
     except UnicodeDecodeError:
         raise UnreadableFact(f"{path}: training arguments must be UTF-8") from None
     document = Document(path, text, None, [])
-    is_json = path.endswith(".json") or (not path.endswith((".yaml", ".yml")) and text.lstrip().startswith("{"))
+    is_json = path.endswith(".json") or (not path.endswith(YAML) and text.lstrip().startswith("{"))
     members = _json_members(document) if is_json else _yaml_members(document)
     given = {}
     for name, value, span in members:

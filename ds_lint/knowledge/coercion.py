@@ -24,34 +24,52 @@ _FLOAT_TEXT = rf"[+-]?(({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})(e[+-]?{_DIGITS})?|
 LARGEST = 2.0**63  # pydantic-core turns a float into an i64 or refuses it
 _PAIR = 2  # a key and its value
 
-# Words for the kinds of ``takes``, in the order in which a message lists them.
+
+class Expected:
+    """What the libraries accept instead of a value, in words, and the kinds of plain values that are among it."""
+
+    __slots__ = ("kinds", "words")
+
+    def __init__(self, words: str, *kinds: str) -> None:
+        self.words = words
+        self.kinds = kinds
+
+    def __str__(self) -> str:
+        return self.words
+
+
+_BOOLEAN = Expected("true or false", "boolean")
+_WHOLE = Expected("a whole number", "integer")
+_NUMBER = Expected("a number", "float")
+
+# What the kinds of ``takes`` are called, in the order in which a message lists them.
 _TAKES_WORDS = {
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a string",
-    "null": "null",
-    "array": "an array",
-    "array-of-str": "an array of strings",
-    "object": "an object",
-    "truthy": "a value that is not empty",
-    "falsy": "false",
-    "auto": '"auto"',
-    "above-one": "a number above 1",
-    "name": "a name without dots",
-    "false": "false",
-    "numbers": "an array of numbers, one for each parameter group",
-    "pair": "an array of two numbers",
-    "unit-pair": "an array of two numbers, each at least 0 and below 1",
-    "eta-pair": "an array of two numbers, the first between 0 and 1 and the second above 1",
-    "null-pair": "an array of two numbers (the first may be null)",
-    "triple": "an array of three numbers",
-    "shape": "an array of sizes of 1 or more, or -1, of which one may be an array of sizes",
+    "bool": _BOOLEAN,
+    "int": _WHOLE,
+    "float": _NUMBER,
+    "str": Expected("a string"),
+    "null": Expected("null"),
+    "array": Expected("an array"),
+    "array-of-str": Expected("an array of strings"),
+    "object": Expected("an object"),
+    "truthy": Expected("a value that is not empty"),
+    "falsy": Expected("false"),
+    "auto": Expected('"auto"'),
+    "above-one": Expected("a number above 1", "float"),
+    "name": Expected("a name without dots"),
+    "false": Expected("false"),
+    "numbers": Expected("an array of numbers, one for each parameter group"),
+    "pair": Expected("an array of two numbers"),
+    "unit-pair": Expected("an array of two numbers, each at least 0 and below 1"),
+    "eta-pair": Expected("an array of two numbers, the first between 0 and 1 and the second above 1"),
+    "null-pair": Expected("an array of two numbers (the first may be null)"),
+    "triple": Expected("an array of three numbers"),
+    "shape": Expected("an array of sizes of 1 or more, or -1, of which one may be an array of sizes"),
 }
 
 
-def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
-    """In words, what DeepSpeed accepts instead of this value; None if it accepts the value.
+def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> Expected | None:
+    """What DeepSpeed accepts instead of this value; None if it accepts the value.
 
     ``kind`` and ``value`` are those that the reader returns (hjson converts ``100.0`` to ``100``).
     """
@@ -62,14 +80,14 @@ def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) ->
     return None
 
 
-def refused_at_parsing(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
+def refused_at_parsing(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> Expected | None:
     """What pydantic accepts instead of a value that later code checks too; None if it accepts the value."""
     if strict and facts.get("stage", "parse") != "parse":
         return _refused_by_pydantic(facts, node, kind, value)
     return None
 
 
-def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
     takes = facts["takes"].split()
     if "any" in takes:
         return None
@@ -79,7 +97,7 @@ def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> str 
         return None
     for word in takes:
         if _is_of(word, node, kind, value):
-            return _out_of_range(facts, kind, value, "a number" if "float" in takes else "a whole number")
+            return _out_of_range(facts, kind, value, _NUMBER if "float" in takes else _WHOLE)
     return _wanted(facts, takes)
 
 
@@ -160,35 +178,35 @@ def _is_one_of(value: Scalar, facts: Facts) -> bool:
     return value in facts["one_of"]
 
 
-def _out_of_range(facts: Facts, kind: str, value: Scalar, wanted: str) -> str | None:
+def _out_of_range(facts: Facts, kind: str, value: Scalar, wanted: Expected) -> Expected | None:
     if facts.get("zero") == "refused" and kind in ("integer", "float", "boolean") and value == 0:
-        return f"{wanted} other than 0"
+        return Expected(f"{wanted} other than 0", *wanted.kinds)
     if kind in ("integer", "float", "boolean"):
         return _out_of_bounds(facts, float(value or 0) if kind == "boolean" else value, wanted)
     return None
 
 
-def _wanted(facts: Facts, takes: list[str]) -> str:
-    words = [_TAKES_WORDS[word] for word in takes if word in _TAKES_WORDS]
+def _wanted(facts: Facts, takes: list[str]) -> Expected:
+    parts = [_TAKES_WORDS[word] for word in takes if word in _TAKES_WORDS]
     if "int" in takes and "float" in takes:
-        words.remove("a whole number")
+        parts.remove(_WHOLE)
     if "int" in takes and "bool" in takes:  # True is 1 to Python; the message leaves it out
-        words.remove("a whole number" if facts.get("type") == "boolean" else "true or false")
+        parts.remove(_WHOLE if facts.get("type") == "boolean" else _BOOLEAN)
     choices = facts.get("one_of")
     if choices:
-        words.insert(0, "one of " + ", ".join(f'"{choice}"' for choice in choices))
-    words = words or [str(one) for one in facts.get("numbers", ())]
-    return _either(words) if words else "a value that JSON cannot express"
+        parts.insert(0, Expected("one of " + ", ".join(f'"{choice}"' for choice in choices)))
+    parts = parts or [Expected(str(one)) for one in facts.get("numbers", ())]
+    return _either(parts) if parts else Expected("a value that JSON cannot express")
 
 
-def _either(words: list[str]) -> str:
-    if len(words) == 1:
-        return words[0]
-    words = [one for word in words for one in (word.split(" or ") if word == "true or false" else [word])]
-    return ", ".join(words[:-1]) + " or " + words[-1]
+def _either(parts: list[Expected]) -> Expected:
+    if len(parts) == 1:
+        return parts[0]
+    words = [word for one in parts for word in (("true", "false") if one is _BOOLEAN else (one.words,))]
+    return Expected(f"{', '.join(words[:-1])} or {words[-1]}", *(kind for one in parts for kind in one.kinds))
 
 
-def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
     if kind == "string" and "one_of" in facts:
         return None if value in facts["one_of"] else _wanted(facts, [])
     if "enum" in facts:
@@ -200,29 +218,28 @@ def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> 
         types = [types]
     if kind == "null":  # pydantic 1 takes null for every field whose default it is
         is_default = facts.get("lax") and "default" in facts and facts["default"] is None
-        return None if "null" in types or is_default else _pydantic_words(types, facts)
+        return None if "null" in types or is_default else _either([_TYPES[name] for name in types])
     refusals = [_CHECKS[wanted](facts, node, kind, value) for wanted in types if wanted != "null"]
     if None in refusals:
         return None
-    return refusals[0] if len(refusals) == 1 else _pydantic_words(types, facts)
+    return refusals[0] if len(refusals) == 1 else _either([_TYPES[name] for name in types])
 
 
-def _pydantic_words(types: list[JsonType], facts: Facts) -> str:
-    words = {
-        "boolean": "true or false",
-        "integer": "a whole number",
-        "number": "a number",
-        "string": "a string",
-        "array": "an array",
-        "object": "an object",
-        "null": "null",
-    }
-    return _either([words[name] for name in types])
+_TYPES: dict[JsonType, Expected] = {
+    "boolean": _BOOLEAN,
+    "integer": _WHOLE,
+    "number": _NUMBER,
+    "string": Expected("a string"),
+    "array": Expected("an array"),
+    "object": Expected("an object"),
+    "null": Expected("null"),
+}
 
 
-def _refused_enum(choices: list[Scalar], kind: str, value: Scalar, lax: bool) -> str | None:
+def _refused_enum(choices: list[Scalar], kind: str, value: Scalar, lax: bool) -> Expected | None:
     """An enum takes its values; an enum of integers also what turns into one (``"3"``, ``3.0``, ``true``)."""
-    wanted = "one of " + ", ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
+    words = ", ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
+    wanted = Expected(f"one of {words}")
     if isinstance(choices[0], str):
         return None if kind == "string" and value in choices else wanted
     if kind in ("integer", "float", "boolean"):
@@ -246,16 +263,16 @@ def _is_text_of(pattern: str, value: Scalar) -> bool:
     return re.fullmatch(pattern, str(value).strip().lower(), re.ASCII) is not None
 
 
-def _refused_boolean(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+def _refused_boolean(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
     if kind == "boolean" or (kind in ("integer", "float") and value in (0, 1)):
         return None
     if kind == "string" and str(value).lower() in _BOOLEAN_TEXTS:
         return None
-    return "true or false"
+    return _BOOLEAN
 
 
-def _refused_integer(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
-    wanted = "a whole number"
+def _refused_integer(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
+    wanted = _WHOLE
     if facts.get("bool") == "refused" and kind == "boolean":
         return wanted
     number: Scalar = None
@@ -270,8 +287,8 @@ def _refused_integer(facts: Facts, node: Node, kind: str, value: Scalar) -> str 
     return wanted if number is None else _out_of_bounds(facts, number, wanted)
 
 
-def _refused_number(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
-    wanted = "a number"
+def _refused_number(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
+    wanted = _NUMBER
     if facts.get("bool") == "refused" and kind == "boolean":
         return wanted
     if kind in ("integer", "float", "boolean"):
@@ -281,7 +298,7 @@ def _refused_number(facts: Facts, node: Node, kind: str, value: Scalar) -> str |
     return wanted
 
 
-def _out_of_bounds(facts: Facts, value: Scalar, wanted: str) -> str | None:
+def _out_of_bounds(facts: Facts, value: Scalar, wanted: Expected) -> Expected | None:
     if not isinstance(value, (int, float)):
         return None
     if facts.get("nan") == "taken" and str(value) == "nan":
@@ -306,29 +323,32 @@ def _out_of_bounds(facts: Facts, value: Scalar, wanted: str) -> str | None:
         )
         if bound is not None
     ]
-    return f"{wanted} {' and '.join(bounds)}" if bounds else "a finite number"
+    if not bounds:
+        return Expected("a finite number", "float")
+    return Expected(f"{wanted} {' and '.join(bounds)}", *wanted.kinds)
 
 
-def _refused_string(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+def _refused_string(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
     taken = ("string", "template", "integer", "float", "boolean") if facts.get("lax") else ("string", "template")
-    return None if kind in taken else "a string"
+    return None if kind in taken else _TYPES["string"]
 
 
-def _refused_array(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+def _refused_array(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
     items = facts.get("items")
     if kind != "array":
-        return "an array of strings" if items and items.get("type") == "string" else "an array"
+        return Expected("an array of strings") if items and items.get("type") == "string" else _TYPES["array"]
     if items and facts.get("lax"):
         items = {**items, "lax": True}
     if items and any(_refused_by_pydantic(items, item, item.kind, item.value) for item in node.items):
-        return "an array of " + ("strings" if "type" in items else ", ".join(f'"{choice}"' for choice in items["enum"]))
+        what = "strings" if "type" in items else ", ".join(f'"{choice}"' for choice in items["enum"])
+        return Expected(f"an array of {what}")
     return None
 
 
-def _refused_object(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+def _refused_object(facts: Facts, node: Node, kind: str, value: Scalar) -> Expected | None:
     is_pairs = all(map(_is_pair, node.items)) if facts.get("unknown") != "rejected" else not node.items
     is_made_one = facts.get("lax") and kind in ("array", "string") and not value and is_pairs  # dict([]) is {}
-    return None if kind == "object" or is_made_one else "an object"
+    return None if kind == "object" or is_made_one else _TYPES["object"]
 
 
 def _is_pair(item: Node) -> bool:

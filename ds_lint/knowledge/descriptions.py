@@ -121,11 +121,12 @@ def _releases(runs: list[KeyFacts], knowledge: Knowledge) -> str:
     last = runs[-1].get("until")
     if last:
         text += f", until {last}"
-    changes = [f"{_change(before, after)} in {after['since']}" for before, after in pairwise(runs)]
-    return text + "".join(f"; {change}" for change in changes if not change.startswith("nothing"))
+    changes = ((_change(before, after), after["since"]) for before, after in pairwise(runs))
+    return text + "".join(f"; {change} in {since}" for change, since in changes if change)
 
 
 def _change(before: KeyFacts, after: KeyFacts) -> str:
+    """What a release changed, in words; empty if it is nothing to tell."""
     if "removed" in after:
         return "removed"
     if before.get("unknown") != after.get("unknown"):
@@ -134,7 +135,7 @@ def _change(before: KeyFacts, after: KeyFacts) -> str:
         return f"default {dumps(before.get('default'))} became {dumps(after.get('default'))}"
     if "deprecated" in after and "deprecated" not in before:
         return "deprecated"
-    return "nothing"
+    return ""
 
 
 def _filling(path: str, knowledge: Knowledge) -> Iterator[EntryLine]:

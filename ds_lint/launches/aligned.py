@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ds_lint.frameworks.trl import ALIGNING_TRAINERS
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_code import ARGUMENTS, keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
     from ds_lint.launches.script_code import ImportedNames
     from ds_lint.launches.trained_names import TrainedNames
     from ds_lint.source.python_names import ModuleNames
-
-_ALIGN = (
-    "BCOTrainer", "CPOTrainer", "DPOTrainer", "GKDTrainer", "GRPOTrainer", "KTOTrainer", "NashMDTrainer", "ORPOTrainer",
-    "OnlineDPOTrainer", "PPOTrainer", "RLOOTrainer", "RewardTrainer", "XPOTrainer",
-)  # fmt: skip
 
 
 class AlignedTraining(NamedTuple):
@@ -63,7 +59,7 @@ class AlignedReader:
         bases = self.classes[name].bases if name in self.classes else ()
         for base in (name, *map(dotted_name, bases)):
             full = self.imported.full_name(base)
-            if full.partition(".")[0] == "trl" and full.rpartition(".")[2] in _ALIGN:
+            if full.partition(".")[0] == "trl" and full.rpartition(".")[2] in ALIGNING_TRAINERS:
                 return full.rpartition(".")[2]
         return None
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ds_lint.launches.scripts import Launches
-
-    Reader = Callable[[str, str, Callable[[str], str | None]], Launches]
+    from ds_lint.launches.start import ReadFile
 
 ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".mk", ".py", ".ipynb", ".yml", ".yaml", ".dockerfile")
 _SHELL = (".sh", ".bash", ".sbatch", ".slurm", ".job")
@@ -38,32 +36,11 @@ def kind_of(path: str, data: bytes) -> str | None:
     return "notebook" if ending == ".ipynb" else None
 
 
-def launches(text: str, path: str, kind: str, read: Callable[[str], str | None]) -> Launches:
-    """The launches of a file of this kind."""
-    return _reader(kind)(text, path, read)
-
-
-def _reader(kind: str) -> Reader:
+def launches(text: str, path: str, kind: str, read: ReadFile) -> Launches:
+    """The launches of a file of this kind: by ``launches`` of the module with its name."""
     if kind == "shell":
         from ds_lint.launches.scripts import launches_in
 
-        return launches_in
-    if kind == "makefile":
-        from ds_lint.launches import makefile
-
-        return makefile.launches
-    if kind == "dockerfile":
-        from ds_lint.launches import dockerfile
-
-        return dockerfile.launches
-    if kind == "workflow":
-        from ds_lint.launches import workflow
-
-        return workflow.launches
-    if kind == "python":
-        from ds_lint.launches import python
-
-        return python.launches
-    from ds_lint.launches import notebook
-
-    return notebook.launches
+        return launches_in(text, path, read)
+    found: Launches = import_module(f"ds_lint.launches.{kind}").launches(text, path, read)
+    return found

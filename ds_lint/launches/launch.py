@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from ds_lint.launches.surroundings import Surroundings
-    from ds_lint.launches.word import Argument, LooseWord, Word
+from ds_lint.launches.launchers import LAUNCHERS, by_name
+from ds_lint.launches.surroundings import Surroundings
+from ds_lint.launches.word import LooseWord
 
-PER_GPU = ("accelerate", "deepspeed", "torchrun")  # launchers that start one process for each GPU
+if TYPE_CHECKING:
+    from ds_lint.frameworks.record import Framework
+    from ds_lint.launches.launchers import Launcher
+    from ds_lint.launches.word import Argument, Word
+
 NO_LAUNCHER = ""  # of a script that nothing in the project starts
 
 
@@ -27,56 +31,43 @@ class Launch(NamedTuple):
     path: str
     line: int
     launcher: str
-    nodes: int | None
-    processes_per_node: int | None
-    world_size: int | None
     command: list[Word]
-    script: str | None
-    accelerate_config: str | None
-    deepspeed_config: str | None
-    arguments: dict[str, Argument]
-    unknown: list[str]
-    loose: tuple[LooseWord, ...]
-    loose_before: tuple[str, ...]
     flags: list[Word]
+    arguments: dict[str, Argument]
     environment: dict[str, Word]
+    unknown: list[str]
     cwd: str | None
-    surroundings: Surroundings
-    memory: int | None
-    gpu: str | None
-    redirections: tuple[str, ...]
+    script: str | None
+    nodes: int | None = None
+    processes_per_node: int | None = None
+    world_size: int | None = None
+    accelerate_config: str | None = None
+    deepspeed_config: str | None = None
+    loose: tuple[LooseWord, ...] = ()
+    loose_before: tuple[str, ...] = ()
+    surroundings: Surroundings = Surroundings()
+    memory: int | None = None
+    gpu: str | None = None
+    redirections: tuple[str, ...] = ()
+
+    @property
+    def record(self) -> Launcher | None:
+        """The record of the launcher; None if there is none."""
+        return LAUNCHERS.get(self.launcher)
 
     @property
     def is_per_gpu(self) -> bool:
         """Whether the launcher starts one process for each GPU."""
-        return self.launcher in PER_GPU
+        return self.record is not None and self.record.is_per_gpu
+
+    @property
+    def framework(self) -> Framework | None:
+        """The framework whose program is started, by its name or as a module; None if only a recipe can tell it."""
+        records = (self.record, by_name().get(self.script or ""))
+        return next((one.framework for one in records if one is not None and one.framework is not None), None)
 
 
 def without_launcher(script: str, words: list[Word]) -> Launch:
     """A script that nothing in the project starts, with these words: how many ranks it has is unknown."""
-    from ds_lint.launches.surroundings import Surroundings
-    from ds_lint.launches.word import LooseWord
-
-    return Launch(
-        path=script,
-        line=1,
-        launcher=NO_LAUNCHER,
-        nodes=None,
-        processes_per_node=None,
-        world_size=None,
-        command=words,
-        script=script,
-        accelerate_config=None,
-        deepspeed_config=None,
-        arguments={},
-        unknown=[],
-        loose=(LooseWord(("the command line",), None),) if None in words else (),
-        loose_before=(),
-        flags=words,
-        environment={},
-        cwd="",
-        surroundings=Surroundings(None, None, None, None, False, None, (), (), False, None),
-        memory=None,
-        gpu=None,
-        redirections=(),
-    )
+    loose = (LooseWord(("the command line",), None),) if None in words else ()
+    return Launch(script, 1, NO_LAUNCHER, words, words, {}, {}, [], "", script, loose=loose)

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ds_lint.launches.scripts import Launches, joined, launches_in
-from ds_lint.launches.shell.unknowns import StandIns
+from ds_lint.source.shell.unknowns import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

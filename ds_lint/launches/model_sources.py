@@ -9,15 +9,16 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.launches.script_code import CodePlace, keyword, last_name, place
-from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, place
+from ds_lint.launches.script_options import COMMANDS, parameter_defaults
+from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from ds_lint.launches.script_options import ScriptArgument
     from ds_lint.launches.trained_names import TrainedNames
 
 ARGS = "ARGS"
@@ -25,20 +26,11 @@ _OPEN = "_"  # what only a run of the script shows
 _OBJECTS = re.compile(r"(?:\w*_)?(?:args|arguments|cfg|flags|hparams|opt|options|opts)", re.IGNORECASE)
 _LOADERS = ("from_config", "from_pretrained")
 _TRAINERS = re.compile(r"\w*Trainer")
-_COMMANDS = ("Fire", "fire.Fire", "run", "typer.run", "Typer")
 # Names of models that a script loads beside the one that it trains.
 _OTHERS = re.compile(r"assistant|critic|draft|embed|ref(?:erence)?(?:_|$)|reward|scor|teacher|value_", re.IGNORECASE)
 _OTHER_CLASSES = re.compile(r"Adapter|Config|Extractor|Peft|Processor|Scheduler|Tokenizer")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEPTH, _NESTING, _MOST = 4, 40, 4
-
-
-class ScriptArgument(NamedTuple):
-    """An argument of the command line: its default, UNKNOWN if it is computed, and what words are converted to."""
-
-    default: Any
-    kind: str  # "bool", "float", "int" or "text"
-    place: CodePlace
 
 
 class ModelSource(NamedTuple):
@@ -60,16 +52,11 @@ class ModelSource(NamedTuple):
 class SourceReader:
     """The models of a module, and its arguments."""
 
-    def __init__(self, module: ast.Module, names: ModuleNames, trained: TrainedNames) -> None:
-        self.names = names
+    def __init__(self, trained: TrainedNames, imported: ImportedNames, arguments: Mapping[str, ScriptArgument]) -> None:
+        self.names = trained.names
         self.trained = trained
-        self.arguments = _declared(module, names)
-        self._imported = {
-            alias.asname or alias.name: alias.name
-            for node in ast.walk(module)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
-            for alias in node.names
-        }
+        self.arguments = arguments
+        self._imported = imported
 
     def sources(self) -> list[ModelSource]:
         """The loads of the model that is trained; where none is known to be, all that may be."""
@@ -122,9 +109,7 @@ class SourceReader:
     def _class_of(self, call: ast.Call) -> str | None:
         if _TRAINERS.fullmatch(last_name(call)):
             return "AutoModelForCausalLM"  # which trl loads a name with
-        owner = dotted_name(call.func).rpartition(".")[0]
-        package, _, last = owner.rpartition(".")
-        return last if package.partition(".")[0] == "transformers" else self._imported.get(owner)
+        return self._imported.in_transformers(dotted_name(call.func).rpartition(".")[0])
 
     def _target(self, call: ast.Call) -> tuple[str, bool]:
         """The variable that gets the model, and whether it may get another one; "" if there is none."""
@@ -230,10 +215,10 @@ class SourceReader:
         calls = self.trained.calls_of(scope)
         if len(calls) == 1:
             given = self.trained.argument(calls[0], node.id, order.index(node.id))
-            given = given if given is not None else _parameter_defaults(scope).get(node.id)
+            given = given if given is not None else parameter_defaults(scope).get(node.id)
             return unknown if given is None else self._meant(given, depth - 1, nesting - 1)
         is_command = any(
-            dotted_name(call.func) in _COMMANDS and any(dotted_name(one) == scope.name for one in call.args)
+            dotted_name(call.func) in COMMANDS and any(dotted_name(one) == scope.name for one in call.args)
             for call in self.names.calls
         )
         return ast.Attribute(ast.Name(ARGS, ast.Load()), node.id, ast.Load()) if is_command else unknown
@@ -249,97 +234,3 @@ def _named(call: ast.Call) -> ast.expr | None:
     return next(
         (found for name in ("pretrained_model_name_or_path", "model_name") if (found := keyword(call, name))), None
     )
-
-
-# ---------------------------------------------------------------------------------------------------------- arguments
-
-
-def _declared(module: ast.Module, names: ModuleNames) -> dict[str, ScriptArgument]:
-    """The arguments that a script declares; one that it declares twice has no known default."""
-    found: dict[str, ScriptArgument] = {}
-    for name, argument in (*_fields(module, names), *_added(names), *_of_commands(names)):
-        is_same = name not in found or found[name].default == argument.default
-        found[name] = argument if is_same else argument._replace(default=UNKNOWN)
-    return found
-
-
-def _fields(module: ast.Module, names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
-    """The fields of dataclasses."""
-    for node in ast.walk(module):
-        if not isinstance(node, ast.ClassDef) or not _is_dataclass(node):
-            continue
-        for statement in node.body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                value = statement.value
-                if isinstance(value, ast.Call) and last_name(value) in ("field", "Field"):
-                    value = keyword(value, "default")
-                kind = _kind(ast.unparse(statement.annotation))
-                yield statement.target.id, ScriptArgument(_default(value, names), kind, place(statement.target))
-
-
-def _is_dataclass(node: ast.ClassDef) -> bool:
-    decorators = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
-    return any(dotted_name(one).endswith("dataclass") for one in decorators)
-
-
-def _added(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
-    """The arguments of argparse."""
-    for call in names.calls:
-        if last_name(call) != "add_argument":
-            continue
-        flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        long = [flag for flag in flags if flag.startswith("--")] or flags
-        dest = keyword(call, "dest")
-        name = dest.value if isinstance(dest, ast.Constant) else long[0].lstrip("-").replace("-", "_") if long else None
-        if not isinstance(name, str):
-            continue
-        action, default, converts = (keyword(call, one) for one in ("action", "default", "type"))
-        does = action.value if isinstance(action, ast.Constant) else "" if action is None else _OPEN
-        if does in ("store_true", "store_false"):
-            value = _default(default, names) if default is not None else does == "store_false"
-            kind = "bool"
-        else:
-            value = None if default is None else _default(default, names)
-            kind = _kind(dotted_name(converts)) if converts is not None else "text"
-            kind = "?" if kind == "bool" else kind  # for which "False" is true
-        if does not in ("", "store", "store_true", "store_false"):
-            value, kind = UNKNOWN, "?"
-        yield name, ScriptArgument(value, kind, place(default if default is not None else call.func))
-
-
-def _of_commands(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
-    """The parameters of functions that Fire or Typer makes a command of."""
-    for call in names.calls:
-        for one in call.args if dotted_name(call.func) in _COMMANDS else ():
-            for function in names.functions.get(dotted_name(one), []):
-                kinds = {given.arg: given.annotation for given in function.args.args}
-                for name, default in _parameter_defaults(function).items():
-                    annotation = kinds.get(name)
-                    kind = _kind(ast.unparse(annotation)) if annotation is not None else "text"
-                    yield name, ScriptArgument(_default(default, names), kind, place(default))
-
-
-def _parameter_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
-    order, given = [one.arg for one in function.args.args], function.args.defaults
-    return dict(zip(order[len(order) - len(given) :], given, strict=True))
-
-
-def _default(node: ast.expr | None, names: ModuleNames) -> Any:
-    """A default that is written out, or a constant of the module; UNKNOWN for any other, and for a required field."""
-    if isinstance(node, ast.Name):
-        found = names.assignments(node.id, node)
-        node = found[0].value if len(found) == 1 else None
-    try:
-        value = UNKNOWN if node is None else ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return UNKNOWN
-    return value if value is None or isinstance(value, (bool, int, float, str)) else UNKNOWN
-
-
-def _kind(annotation: str) -> str:
-    if re.search(r"\b(?:list|List|Sequence|tuple|Tuple|dict|Dict)\b", annotation):
-        return "?"
-    if "Literal[" in annotation:
-        return "text"
-    found = re.search(r"\b(?:bool|float|int|str)\b", annotation)
-    return "?" if found is None else "text" if found[0] == "str" else found[0]

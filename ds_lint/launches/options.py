@@ -48,8 +48,9 @@ class Parsed(NamedTuple):
 
 @cache
 def _takes(launcher: str) -> dict[str, str]:
-    """How many words each option takes, from ``schemas/launchers.json``."""
-    return tables.load("launchers")[launcher]["options"]
+    """How many words each option takes, from ``schemas/launchers.json``: one, if that does not have it."""
+    known = tables.load("launchers").get(launcher)
+    return known["options"] if known is not None else {}
 
 
 def parsed(launcher: str, words: list[Word], unknown: Sequence[UnknownWord | None] = ()) -> Parsed:

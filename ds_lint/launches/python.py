@@ -8,9 +8,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ds_lint.launches.scripts import NO_LAUNCHES, Launches, joined, launches_in
-from ds_lint.launches.shell.unknowns import StandIns
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
+from ds_lint.source.shell.unknowns import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

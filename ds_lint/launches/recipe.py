@@ -5,18 +5,16 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.frameworks import SCRIPT
 from ds_lint.launches.options import arguments
 from ds_lint.launches.word import Word
+from ds_lint.source.languages import YAML
 
 if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.word import Argument
 
-_ENDINGS = (".yaml", ".yml", ".json")
-_OF_LAUNCHERS = {"axolotl": "axolotl", "llamafactory-cli": "LLaMA-Factory", "swift": "ms-swift", "trl": "TRL"}
-_OF_MODULES = {"axolotl.cli.train": "axolotl"}
-_SEVERAL = "sweep"  # of axolotl: it trains with other values than the recipe has
-_TOLD_BY_FLAG = "config"
+_ENDINGS = (*YAML, ".json")
 
 
 class LaunchedRecipe(NamedTuple):
@@ -27,35 +25,31 @@ class LaunchedRecipe(NamedTuple):
     overrides: dict[str, Argument]
 
 
-def framework_of(launch: Launch) -> str | None:
-    """The framework whose program a launch starts; None if only a recipe can tell it."""
-    return _OF_LAUNCHERS.get(launch.launcher) or _OF_MODULES.get(launch.script or "")
-
-
 def recipe_of(launch: Launch) -> LaunchedRecipe | None:
     """The recipe that a launch starts with; None if it has none.
 
     LLaMA-Factory and ms-swift take it as their first word, axolotl too, TRL's parser behind ``--config``. A script that
     parses with HfArgumentParser takes it as the only word.
     """
-    framework = framework_of(launch)
+    framework = launch.framework or SCRIPT
+    flag = framework.recipe_flag
     first, *rest = [*launch.flags, ""]
     if first is not None and not first.startswith("-") and first.endswith(_ENDINGS):
         path, left = first, list[Word](rest[:-1])
-        if framework is None and not all(word is not None and _is_pair(word) for word in left):
+        if framework is SCRIPT and not all(word is not None and _is_pair(word) for word in left):
             return None
     else:
-        told = launch.arguments.get(_TOLD_BY_FLAG)
-        if framework in ("axolotl", "LLaMA-Factory") or not (isinstance(told, str) and told.endswith(_ENDINGS)):
+        given = launch.arguments.get(flag)
+        if not (isinstance(given, str) and given.endswith(_ENDINGS)):
             return None
-        path, left = told, launch.flags
+        path, left = given, launch.flags
     own = list[Word](takewhile(lambda word: word != "--", left))  # behind it, axolotl has options of the launcher
     overrides = {**arguments(own), **_pairs(own)}
-    overrides.pop(_TOLD_BY_FLAG, None)
-    if _SEVERAL in overrides:
+    overrides.pop(flag, None)
+    if framework.sweeps in overrides:
         return None
     overrides.update({one.sets: None for one in launch.loose if one.sets is not None})
-    return LaunchedRecipe(path, framework, overrides)
+    return LaunchedRecipe(path, framework.name if framework is not SCRIPT else None, overrides)
 
 
 def _pairs(words: list[Word]) -> dict[str, Argument]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_code import CodePlace, place
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.launches.launch import Launch
+    from ds_lint.launches.training_script import TrainingScript
     from ds_lint.launches.word import Argument
 
 _OBJECTS = ("args", "arguments", "training_args", "opt", "options", "cfg", "config")
@@ -33,20 +35,19 @@ class Resumption(NamedTuple):
     place: CodePlace | None
 
 
-def resumption(launch: Launch, stack: Stack | None, text: str | None) -> Resumption | None:
+def resumption(
+    launch: Launch, stack: Stack | None, text: str | None, script: TrainingScript | None
+) -> Resumption | None:
     """What a launch resumes from; None if it does not, or that is not known."""
     if stack == "trainer":
         return _of_trainer(launch, text)
-    if stack != "deepspeed" or text is None or "load_checkpoint" not in text:
+    if stack != "deepspeed" or text is None or script is None or "load_checkpoint" not in text:
         return None
-    try:
-        names = ModuleNames(parsed(text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    names = ModuleNames(parsed(text))
     calls = [
         call for call in names.calls if isinstance(call.func, ast.Attribute) and call.func.attr == "load_checkpoint"
     ]
-    return _of_engine(calls[0], names, launch) if len(calls) == 1 else None
+    return _of_engine(calls[0], names, _Values(script, launch.arguments)) if len(calls) == 1 else None
 
 
 def _of_trainer(launch: Launch, text: str | None) -> Resumption | None:
@@ -60,14 +61,13 @@ def _of_trainer(launch: Launch, text: str | None) -> Resumption | None:
     return Resumption(str(given), False, None, None) if is_folder else None
 
 
-def _of_engine(call: ast.Call, names: ModuleNames, launch: Launch) -> Resumption | None:
+def _of_engine(call: ast.Call, names: ModuleNames, known: _Values) -> Resumption | None:
     """``engine.load_checkpoint(FOLDER, TAG)`` that certainly runs and loads the states of the optimizer."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     given.update(zip(("load_dir", "tag"), call.args, strict=False))
     partial = ("load_optimizer_states", "load_module_only", None)
     if len(call.args) > 2 or any(name in given for name in partial) or "load_dir" not in given:
         return None
-    known = _Values(names, launch.arguments)
     folder, tag = known.text(given["load_dir"]), known.text(given["tag"]) if "tag" in given else None
     if folder is None or ("tag" in given and tag is None) or not all(map(known.holds, _conditions(call, names))):
         return None
@@ -87,21 +87,11 @@ def _conditions(node: ast.AST, names: ModuleNames) -> Iterator[ast.expr | None]:
 
 
 class _Values:
-    """What the arguments of a script are: the flags of the launch over the defaults of ``add_argument``."""
+    """What the arguments of a script are: the flags of the launch over the defaults."""
 
-    def __init__(self, names: ModuleNames, flags: dict[str, Argument]) -> None:
+    def __init__(self, script: TrainingScript, flags: dict[str, Argument]) -> None:
+        self.script = script
         self.flags = flags
-        self.defaults: dict[str, object] = {}
-        for call in names.calls:
-            first = call.args[0] if call.args else None
-            if (
-                isinstance(call.func, ast.Attribute)
-                and call.func.attr == "add_argument"
-                and isinstance(first, ast.Constant)
-            ):
-                default = next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
-                name = str(first.value).lstrip("-").replace("-", "_")
-                self.defaults[name] = default.value if isinstance(default, ast.Constant) else None
 
     def text(self, node: ast.expr) -> str | None:
         """The text that an expression is; None if it is not known."""
@@ -122,4 +112,6 @@ class _Values:
         owner, _, name = dotted_name(node).rpartition(".")
         if owner not in _OBJECTS:
             return None
-        return self.flags[name] if name in self.flags else self.defaults.get(name)
+        declared = self.script.arguments.get(name)
+        default = declared.default if declared is not None and declared.default is not UNKNOWN else None
+        return self.flags.get(name, default)

@@ -17,7 +17,7 @@ from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
 from ds_lint.launches.trained_names import TrainedNames, identifiers
-from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,36 +105,36 @@ class ScriptCalls(NamedTuple):
     recomputations: tuple[Recomputation, ...]
 
 
-def read_calls(module: ast.Module, names: ModuleNames) -> ScriptCalls:
+def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
     """The calls of a script."""
-    return _CallReader(module, names).read()
+    return _CallReader(trained, imported).read()
 
 
 class _CallReader:
-    def __init__(self, module: ast.Module, names: ModuleNames) -> None:
-        self.names = names
-        self.trained = TrainedNames(module, names)
-        self.imported = ImportedNames(module)
-        self.loading = LoadReader(names, self.trained, self.imported)
-        self.builds = BuildReader(names, self.trained, self.imported, self.loading)
+    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+        self.names = names = trained.names
+        self.trained = trained
+        self.imported = imported
+        self.loading = LoadReader(names, trained, imported)
+        self.builds = BuildReader(names, trained, imported, self.loading)
 
     def read(self) -> ScriptCalls:
         return ScriptCalls(
-            tuple(self.loading.loads()),
-            self.loading.quantized(),
-            self.loading.unkept(),
-            self.loading.early(),
-            tuple(self._ungathered()),
-            tuple(self._on_one_rank()),
-            handed_optimizers(self.names, self.imported),
-            tuple(self._autocast()),
-            self._checkpointing(),
-            self._reference(),
-            next(self._parameters(), None),
-            self.builds.is_partitioned(),
-            AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
-            inference(self.names, self.trained, self.imported),
-            tuple(recomputations(self.names)),
+            loads=tuple(self.loading.loads()),
+            quantized=self.loading.quantized(),
+            unkept=self.loading.unkept(),
+            early=self.loading.early(),
+            ungathered=tuple(self._ungathered()),
+            on_one_rank=tuple(self._on_one_rank()),
+            optimizers=handed_optimizers(self.names, self.imported),
+            autocast=tuple(self._autocast()),
+            checkpointing=self._checkpointing(),
+            reference=self._reference(),
+            parameter=next(self._parameters(), None),
+            is_partitioned=self.builds.is_partitioned(),
+            aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
+            inference=inference(self.names, self.trained, self.imported),
+            recomputations=tuple(recomputations(self.names)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

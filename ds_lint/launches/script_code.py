@@ -66,6 +66,11 @@ class ImportedNames:
         first, dot, rest = name.partition(".")
         return f"{self.names[first]}{dot}{rest}" if first in self.names else ""
 
+    def in_transformers(self, name: str) -> str | None:
+        """A name as transformers has it; None for one of anything else."""
+        full = self.full_name(name) or name
+        return full.rpartition(".")[2] if full.startswith("transformers.") else None
+
     def is_unknown(self, name: str) -> bool:
         """Whether a name comes from a module of which it is not known what it does."""
         full = self.full_name(name)

@@ -34,9 +34,14 @@ class HandedObject(NamedTuple):
     place: CodePlace
 
     @property
+    def class_name(self) -> str:
+        """The name without that of its module."""
+        return self.name.rpartition(".")[2]
+
+    @property
     def is_placeholder(self) -> bool:
         """Whether it stands for what the config names."""
-        return self.name.rpartition(".")[2] in _PLACEHOLDERS
+        return self.class_name in _PLACEHOLDERS
 
 
 class ScriptOptimizers(NamedTuple):

@@ -6,21 +6,24 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.invocation import launch
 from ds_lint.launches.launch import Launch
-from ds_lint.launches.launchers import Around, Start, launch
-from ds_lint.launches.shell.interpreter import follow
-from ds_lint.launches.shell.unknowns import around_marks, is_known
-from ds_lint.launches.slurm import allocation
+from ds_lint.launches.launchers import by_name
+from ds_lint.launches.start import Start
 from ds_lint.launches.word import UnknownWord
+from ds_lint.source.shell.interpreter import follow
+from ds_lint.source.shell.unknowns import around_marks, is_known
+from ds_lint.source.slurm import allocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.unknowns import StandIns, Unknowns
     from ds_lint.launches.word import Word
+    from ds_lint.source.shell.unknowns import StandIns, Unknowns
 
+_SHORT = 3  # letters of a name that other words may have in them
 _MARKS = re.compile(
-    r"deepspeed|torchrun|torch\.distributed|accelerate|llamafactory|swift|axolotl|\btrl\b|python|srun|mpirun|mpiexec"
+    "|".join(rf"\b{name}\b" if len(name) <= _SHORT else re.escape(name) for name in ("python", *by_name()))
 )
 
 
@@ -78,7 +81,6 @@ def launches_in(
         return NO_LAUNCHES
     job = allocation(text)
     followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins)
-    project = Around(read, job)
     found = list[Launch]()
     for started in followed.started:
         command = [word if is_known(word) else None for word in started.words]
@@ -87,7 +89,7 @@ def launches_in(
         words, details = _parted(started.words, followed.unknowns)
         cwd = followed.unknowns.path(started.cwd)
         start = Start(started.path, started.line, command, words, details, environment, cwd, started.redirections)
-        one = launch(start, list(dict.fromkeys(names)), project)
+        one = launch(start, list(dict.fromkeys(names)), job, read)
         if one is not None:
             found.append(one)
     written = [

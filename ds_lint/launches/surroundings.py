@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,12 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ds_lint.launches.options import Parsed
-    from ds_lint.launches.slurm import Allocation
     from ds_lint.launches.word import Word
+    from ds_lint.source.slurm import Allocation
 
 # What a process needs to find the others (``init_distributed`` in deepspeed/comm/comm.py).
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-LAUNCHERS = frozenset({"accelerate", "deepspeed", "mpiexec", "mpirun", "srun", "torchrun"})
 _HOSTS = ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f", "--machinefile", "-machinefile")
 _PER_NODE = ("-N", "-npernode", "--npernode", "-ppn", "--map-by", "-map-by", "-perhost")
 
@@ -41,16 +39,16 @@ class Surroundings(NamedTuple):
     each node of the hostfile that it names.
     """
 
-    around: str | None
-    starts: int | None
-    processes: int | None
-    inside: str | None
-    is_run_by_python: bool
-    gpus: VisibleGpus | None
-    ranks: tuple[str, ...]
-    options: tuple[tuple[str, Word], ...]
-    is_complete: bool
-    slots: tuple[tuple[str, int], ...] | None
+    around: str | None = None
+    starts: int | None = None
+    processes: int | None = None
+    inside: str | None = None
+    is_run_by_python: bool = False
+    gpus: VisibleGpus | None = None
+    ranks: tuple[str, ...] = ()
+    options: tuple[tuple[str, Word], ...] = ()
+    is_complete: bool = False
+    slots: tuple[tuple[str, int], ...] | None = None
 
     @property
     def missing_ranks(self) -> list[str]:
@@ -69,13 +67,6 @@ class Surroundings(NamedTuple):
 def has_hostfile(options: Mapping[str, Word]) -> bool:
     """Whether ``deepspeed`` is told of a hostfile, if only by a word that is not known."""
     return any(name in options and options[name] != "/dev/null" for name in ("hostfile", "H"))
-
-
-def inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:
-    """The launcher that is started as a script, and whether Python gets its name as a file."""
-    if script not in LAUNCHERS or options.has("module", "m"):
-        return None, False
-    return script, not options.has("no_python", "no-python")
 
 
 def starts_per_node(around: str | None, outer: list[Word], allocation: Allocation) -> int | None:
@@ -121,9 +112,3 @@ def _named(value: str, told_by: str) -> VisibleGpus | None:
         return None
     ids = [count(one) for one in value.replace(" ", "").split(",")]
     return VisibleGpus(len(ids), told_by, tuple(one for one in ids if one is not None)) if None not in ids else None
-
-
-def around_of(outer: list[Word]) -> str | None:
-    """``srun`` or ``mpirun``, if one of them starts the launcher."""
-    name = posixpath.basename(outer[0] or "") if outer else ""
-    return {"srun": "srun"}.get(name, "mpirun") if name else None

@@ -15,7 +15,7 @@ from ds_lint.launches.model_sources import SourceReader
 from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
 from ds_lint.launches.script_configs import configs
-from ds_lint.launches.script_options import script_options
+from ds_lint.launches.script_options import script_arguments
 from ds_lint.launches.script_ranks import own_ranks
 from ds_lint.launches.trained_names import TrainedNames
 from ds_lint.source.python_names import ModuleNames, dotted_name
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Stack
-    from ds_lint.launches.model_sources import ModelSource, ScriptArgument
+    from ds_lint.launches.model_sources import ModelSource
     from ds_lint.launches.script_calls import ScriptCalls
+    from ds_lint.launches.script_options import ScriptArgument
     from ds_lint.launches.script_ranks import OwnRanks
 
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
@@ -58,8 +59,8 @@ class TrainingScript(NamedTuple):
     transformers that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of
     transformers. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the
     path of a DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the
-    batch size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``options`` are those
-    that it defines itself, and ``ranks`` those that it starts itself, None if it starts none.
+    batch size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``ranks`` are those
+    that it starts itself, None if it starts none.
     """
 
     stack: Stack | None
@@ -76,7 +77,6 @@ class TrainingScript(NamedTuple):
     config: str | None
     fills_in: bool
     is_configured_by_trl: bool
-    options: dict[str, str]
     calls: ScriptCalls
     ranks: OwnRanks | None
 
@@ -102,26 +102,28 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
     used = _parsed_classes(names) if parses_flags else [dotted_name(calls[0].func)] if is_one_call else []
     if parses_flags and calls:  # one of them may replace the other
         used = []
-    model_classes = frozenset(_model_classes(names, module))
-    models = SourceReader(module, names, TrainedNames(module, names))
+    trained, imported = TrainedNames(module, names), ImportedNames(module)
+    model_classes = frozenset(imported.in_transformers(owner) for owner, _ in _loads(names))
+    options = script_arguments(module, names)
     return TrainingScript(
-        _stack(names, called),
-        parses_flags,
-        bool(used) and all(_is_of_transformers(one, module, classes) for one in used),
-        {name: value for one in classes.values() if _is_arguments(one) for name, value in _defaults(one)},
-        keywords,
-        frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
-        tuple(models.sources()),
-        models.arguments,
-        model_classes,
-        any(name.startswith("set_z3_leaf_module") for name in called),
-        not model_classes or None in model_classes or _runs_own_code(names),
-        next(configs(names), None),
-        _LIGHTNINGS in called,
-        any(_is_of_trl(one, module) for one in (*used, *(dotted_name(call.func) for call in calls))),
-        script_options(module, names),
-        read_calls(module, names),
-        own_ranks(names, ImportedNames(module)),
+        stack=_stack(names, called),
+        parses_flags=parses_flags,
+        has_known_defaults=bool(used) and all(_is_of_transformers(one, imported, classes) for one in used),
+        defaults={name: value for one in classes.values() if _is_arguments(one) for name, value in _defaults(one)},
+        keywords=keywords,
+        sets=frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
+        models=tuple(SourceReader(trained, imported, options).sources()),
+        arguments=options,
+        model_classes=model_classes,
+        sets_leaf_modules=any(name.startswith("set_z3_leaf_module") for name in called),
+        may_run_own_models=not model_classes or None in model_classes or _runs_own_code(names),
+        config=next(configs(names), None),
+        fills_in=_LIGHTNINGS in called,
+        is_configured_by_trl=any(
+            _is_of_trl(one, imported) for one in (*used, *(dotted_name(call.func) for call in calls))
+        ),
+        calls=read_calls(trained, imported),
+        ranks=own_ranks(names, imported),
     )
 
 
@@ -149,26 +151,17 @@ def _parsed_classes(names: ModuleNames) -> list[str]:
     return []
 
 
-def _is_of_transformers(name: str, module: ast.Module, classes: dict[str, ast.ClassDef]) -> bool:
+def _is_of_transformers(name: str, imported: ImportedNames, classes: dict[str, ast.ClassDef]) -> bool:
     """Whether a class has the defaults of transformers, but for those that the script itself writes."""
     last = name.rpartition(".")[2]
     if last in classes:
-        return all(_is_of_transformers(dotted_name(base), module, classes) for base in classes[last].bases)
-    if not last.endswith("TrainingArguments"):
-        return False
-    if name.startswith("transformers."):
-        return True
-    return any(
-        isinstance(node, ast.ImportFrom)
-        and (node.module or "").partition(".")[0] == "transformers"
-        and any((alias.asname or alias.name) == last for alias in node.names)
-        for node in ast.walk(module)
-    )
+        return all(_is_of_transformers(dotted_name(base), imported, classes) for base in classes[last].bases)
+    return last.endswith("TrainingArguments") and imported.in_transformers(name) is not None
 
 
-def _is_of_trl(name: str, module: ast.Module) -> bool:
+def _is_of_trl(name: str, imported: ImportedNames) -> bool:
     """Whether a class of training arguments is one of trl's own."""
-    full = ImportedNames(module).full_name(name)
+    full = imported.full_name(name)
     return full.partition(".")[0] == "trl" and full.endswith("Config")
 
 
@@ -228,19 +221,6 @@ def _set_fields(module: ast.Module) -> Iterator[str]:
             name = _literal(node.args[1])
             if isinstance(name, str):
                 yield name
-
-
-def _model_classes(names: ModuleNames, module: ast.Module) -> Iterator[str | None]:
-    """The classes of the models that a script loads, by their names in transformers."""
-    imported = {
-        alias.asname or alias.name: alias.name
-        for node in ast.walk(module)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
-        for alias in node.names
-    }
-    for owner, _ in _loads(names):
-        package, _, last = owner.rpartition(".")
-        yield last if package.partition(".")[0] == "transformers" else imported.get(owner)
 
 
 def _runs_own_code(names: ModuleNames) -> bool:

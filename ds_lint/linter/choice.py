@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.keys import Target
-from ds_lint.record import Record, field
+from ds_lint.record import PlainRecord, field
 from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.targets.pin import Library, Pin
+    from ds_lint.targets.pin import Library, Pin, PinPlace
 
 NEWEST_KNOWN = "newest known"
 # If a pin names no oldest release of DeepSpeed, this one is taken: earlier releases are hardly used any more, and
@@ -26,7 +26,7 @@ class UnknownRelease(ValueError):  # noqa: N818 - it is the user's word that is 
     """A version on the command line that is not a release; the message says which are known."""
 
 
-class Choice(Record):
+class Choice(PlainRecord):
     """The releases of each library that are possible, oldest first, and where they come from.
 
     ``pins`` are those of libraries and companions of which the project, its environment or the user names a version.
@@ -70,7 +70,7 @@ def choose(
     flags: dict[str, str],
     pins: dict[str, Pin] | None = None,
     *,
-    said_by: dict[str, str] | None = None,
+    said_by: dict[str, PinPlace | str] | None = None,
 ) -> Choice:
     """The releases that the configs of a directory are checked against. Raises UnknownRelease for other flags.
 
@@ -88,9 +88,9 @@ def choose(
         known = tables.load(library)["releases"]
         if library in flags:
             who = (said_by or {}).get(library)
-            choice.releases[library] = _of_flag(library, flags[library], known, choice, who or "the command line")
-            choice.origins[library] = who or f"--{library}-version"
-            choice.pins[library] = _pin_of(library, choice)
+            choice.releases[library] = _of_flag(library, flags[library], known, choice, str(who or "the command line"))
+            choice.pins[library] = _pin_of(library, choice.releases[library], who or f"--{library}-version")
+            choice.origins[library] = choice.pins[library].source
         elif library in pins and not pins[library].specifier:
             choice.releases[library] = known[-1:]
             choice.origins[library] = NEWEST_KNOWN
@@ -108,12 +108,11 @@ def choose(
     return choice
 
 
-def _pin_of(library: Library, choice: Choice) -> Pin:
+def _pin_of(library: Library, releases: list[str], source: PinPlace | str) -> Pin:
     """What a flag says, as a pin."""
     from ds_lint.targets.pin import OR, Pin
 
-    specifier = OR.join(f"=={release}" for release in choice.releases[library])
-    return Pin(library, specifier, choice.origins[library])
+    return Pin(library, OR.join(f"=={release}" for release in releases), source)
 
 
 def between(
@@ -121,7 +120,7 @@ def between(
     ends: dict[Library, tuple[str, str | None]],
     stated: dict[str, str] | None = None,
     *,
-    said_by: dict[str, str] | None = None,
+    said_by: dict[str, PinPlace | str] | None = None,
 ) -> Choice:
     """All releases from one to another, by library; None is the newest known. Raises UnknownRelease.
 

@@ -9,15 +9,14 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
-    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.diagnostics.finding import Kind, Stack
     from ds_lint.diagnostics.problem import Outcome, Problem
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.semantics.config import Config
 
 _LONGEST = 2000  # characters of a message or of a help
-_ABOUT_SEVERAL_KEYS = "DS3"  # from here on rules depend on keys that a fragment does not show
 _HARMLESS = ("ignored", "no-effect", "advice")  # effects that change nothing of what was asked for
 
 _registered: set[str] = set()  # families
@@ -66,18 +65,14 @@ def _that_can_fire(config: Config, rules: list[Rule], keys: set[str]) -> list[Ru
 
 def _that_concern(config: Config, rules: Iterable[Rule], keys: set[str]) -> list[Rule]:
     """The rules about what is written: those about syntax need a file with issues, the others an object."""
-    if config.accelerate is not None:
-        return [rule for rule in rules if _concerns_accelerates(rule, config, keys)]
-    if config.call is not None:
-        return [rule for rule in rules if _concerns_call(rule, config, keys)]
-    if config.document.kind == "recipe":
-        return [rule for rule in rules if _concerns_recipes(rule, config, keys)]
+    if (kind := _kind_of_own_rules(config)) is not None:
+        return [rule for rule in rules if _concerns(rule, config, keys, kind)]
     if config.foreign is not None:
         return [rule for rule in rules if rule.alone_on == config.foreign]
     has_issues = bool(config.document.issues)
     has_keys = config.root.kind == "object" and not config.is_empty
     if config.document.is_fragment:
-        rules = [rule for rule in rules if rule.code < _ABOUT_SEVERAL_KEYS]
+        rules = [rule for rule in rules if rule.family in checks.ABOUT_ONE_KEY]
     return [
         rule
         for rule in rules
@@ -86,30 +81,22 @@ def _that_concern(config: Config, rules: Iterable[Rule], keys: set[str]) -> list
     ]
 
 
-def _concerns_accelerates(rule: Rule, config: Config, keys: set[str]) -> bool:
-    """Whether a rule is about a YAML of ``accelerate launch``, or about the DeepSpeed config that is made of it."""
-    if rule.is_about_config:
-        if config.document.is_fragment:
-            return False
-        return config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(keys))
-    return rule.kind == "accelerate" or (rule.kind == "syntax" and rule.family == "suppressions")
+def _kind_of_own_rules(config: Config) -> Kind | None:
+    """The kind of the rules about what a config is written in, if that has rules of its own."""
+    if config.accelerate is not None:
+        return "accelerate"
+    if config.call is not None:
+        return "call"
+    return "recipe" if config.document.kind == "recipe" else None
 
 
-def _concerns_call(rule: Rule, config: Config, keys: set[str]) -> bool:
-    """Whether a rule is about the call that makes a config, or about that config."""
+def _concerns(rule: Rule, config: Config, keys: set[str], kind: Kind) -> bool:
+    """Whether a rule is about a YAML of ``accelerate launch``, a call or a recipe, or about the config in it."""
     if rule.is_about_config:
-        is_enough = rule.code < _ABOUT_SEVERAL_KEYS or not config.document.is_fragment
+        is_fragment = config.document.is_fragment
+        is_enough = not is_fragment or (kind != "accelerate" and rule.family in checks.ABOUT_ONE_KEY)
         return is_enough and config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(keys))
-    return rule.kind == "call" or (rule.kind == "syntax" and rule.family == "suppressions")
-
-
-def _concerns_recipes(rule: Rule, config: Config, keys: set[str]) -> bool:
-    """Whether a rule is about a recipe, or about the DeepSpeed config that it holds."""
-    if rule.is_about_config:
-        if config.document.is_fragment and rule.code >= _ABOUT_SEVERAL_KEYS:
-            return False
-        return config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(keys))
-    return rule.kind == "recipe" or (rule.kind == "syntax" and rule.family == "suppressions")
+    return rule.kind == kind or (rule.kind == "syntax" and rule.family == "suppressions")
 
 
 def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
@@ -142,6 +129,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         code=rule.code,
         name=rule.name,
         kind=rule.kind,
+        family=rule.family,
         severity=problem.severity or rule.severity,
         effect=worst.effect,
         stage=worst.stage,
@@ -154,7 +142,16 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         label=problem.label,
         related=problem.related,
         fix=None if filled or _overwrites_stand_in(problem, config) else problem.fix,
+        subject=_subject(problem, config),
     )
+
+
+def _subject(problem: Problem, config: Config) -> Hashable:
+    """What makes a problem another one; of one that points to the name of the model, the model too."""
+    facts = config.facts
+    if facts.model_at and any(place in facts.model_at for place in problem.related):
+        return facts.model and facts.model.path, problem.subject
+    return problem.subject
 
 
 def _overwrites_stand_in(problem: Problem, config: Config) -> bool:

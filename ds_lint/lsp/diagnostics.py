@@ -10,6 +10,7 @@ from pygls.uris import from_fs_path
 
 from ds_lint.diagnostics.report import page_url
 from ds_lint.lsp.positions import Lines
+from ds_lint.output.sentences import doubt
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def diagnostic(found: Found, places: ClientPlaces, uri: str, number: int) -> typ
 
 
 def _message(finding: Finding) -> str:
-    """What is wrong, for which releases if not for all, and the way out."""
+    """What is wrong, for which releases if not for all, what may change it, and the way out."""
     releases = f" ({finding.affected_releases})" if finding.releases else ""
-    return f"{finding.message}{releases}\n{finding.help}" if finding.help else f"{finding.message}{releases}"
+    return "\n".join(filter(None, (f"{finding.message}{releases}", doubt(finding), finding.help)))
 
 
 def _tags(finding: Finding) -> list[types.DiagnosticTag] | None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ds_lint.lsp.runs import Subject
     from ds_lint.session.context import LintContext
     from ds_lint.session.material import Material
-    from ds_lint.source.document import Document, Language
+    from ds_lint.source.document import Document
+    from ds_lint.source.languages import Language
 
 LARGE = 100_000  # characters: from here on a result is made beside the loop that answers
 MANY = 50  # findings: from here on their fixes are tried beside the loop, too

@@ -12,6 +12,7 @@ from ds_lint.json_schema.sections import STAGES
 from ds_lint.knowledge import descriptions
 from ds_lint.lsp import accelerate, key_knowledge
 from ds_lint.lsp.cursor import member_at
+from ds_lint.output.sentences import doubt
 from ds_lint.rule_pages import pages
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import Span, dotted
@@ -105,6 +106,7 @@ def _of_finding(finding: Finding) -> Iterator[str]:
     releases = f"; {finding.affected_releases}" if finding.releases else ""
     yield f"**{finding.code} {finding.name}** ({finding.severity}, {finding.effect}{releases})"
     yield finding.message
+    yield doubt(finding)
     yield finding.help
     rule = named(finding.code)
     if rule is not None:

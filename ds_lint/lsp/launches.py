@@ -16,6 +16,7 @@ from ds_lint.project.launches import Naming, may_be_script, naming
 from ds_lint.session.inputs import stamp
 from ds_lint.session.launched import LaunchingProject, Link, scripts_of
 from ds_lint.source.files import MOST_BYTES, Files, bytes_of
+from ds_lint.source.languages import YAML
 from ds_lint.targets.directories import repository_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class _Repository:
             here = os.path.relpath(path)
             if kind_of(path, text[:_MOST_KEPT].encode(errors="replace")) is not None:
                 by.scripts.append(here)
-            elif path.endswith((".yaml", ".yml")):
+            elif path.endswith(YAML):
                 by.yamls.append(here)
         links = [link for path in by.scripts for link in self._links(path, Naming([path], []))]
         return links + [link for path in by.yamls for link in self._links(path, Naming([], [path]))]

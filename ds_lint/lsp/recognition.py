@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ds_lint.knowledge import keys
-from ds_lint.source import recipes, recognition
+from ds_lint.source import recognition
 from ds_lint.source.languages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def is_config(opened: OpenDocument, settings: Settings) -> bool:
     if not may_be_config(opened):
         return False
     data = opened.text.encode(errors="replace")
-    may_be = recognition.may_be_config(data) or (opened.written_in in ("json", "yaml") and recipes.may_be_recipe(data))
+    may_be_recipe = opened.written_in in ("json", "yaml") and recognition.may_be_recipe(data)
+    may_be = may_be_recipe or recognition.may_be_config(data)
     if opened.written_in != "json":
         return may_be and bool(opened.configs)
     (document,) = opened.configs

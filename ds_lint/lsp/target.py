@@ -7,9 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.finding import SEVERITIES
-from ds_lint.targets.pin import LIBRARIES
+from ds_lint.targets.pin import LIBRARIES, PinPlace
 
 if TYPE_CHECKING:
+    from ds_lint.linter.choice import Choice
     from ds_lint.lsp.documents import LintResult, OpenDocument
     from ds_lint.session.context import LintContext
 
@@ -24,7 +25,7 @@ def target_of(opened: OpenDocument, context: LintContext, result: LintResult | N
             library: {
                 "version": choice.releases[library][-1],
                 "oldest": choice.releases[library][0],
-                "source": _source(choice.origins[library]),
+                "source": _source(choice, library),
             }
             for library in LIBRARIES
         },
@@ -47,11 +48,11 @@ def target_of(opened: OpenDocument, context: LintContext, result: LintResult | N
     return answer
 
 
-def _source(origin: str) -> str:
-    """The source of each release; a file by its whole path, so that a client can open it."""
-    if origin.startswith("--"):  # an option of the command line, which the client's settings are taken for
+def _source(choice: Choice, library: str) -> str:
+    """The source of a release; a file by its whole path, so that a client can open it."""
+    pin = choice.pins.get(library)
+    if pin is None or pin.is_installed:
+        return choice.origins[library]
+    if not pin.places:  # an option of the command line, which the client's settings are taken for
         return "the settings of the editor"
-    path, colon, line = origin.rpartition(":")
-    if not os.path.isfile(path):
-        path, colon, line = origin, "", ""
-    return f"{os.path.abspath(path)}{colon}{line}" if os.path.isfile(path) else origin
+    return " and ".join(str(PinPlace(os.path.abspath(one.path), one.line, within=one.within)) for one in pin.places)

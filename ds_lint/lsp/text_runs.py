@@ -13,6 +13,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 from pygls.uris import from_fs_path
 
+from ds_lint.linter.engine import every_rule
 from ds_lint.lsp.diagnostics import SEVERITIES, SOURCE, InFile
 from ds_lint.lsp.documents import whole_path
 from ds_lint.lsp.launch_lines import LaunchWork, launches_of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 RUN_CONFIG, RUN_LAUNCH, CANCEL_RUN = "ds-lint.runConfig", "ds-lint.runLaunch", "ds-lint.cancelRun"
 _TITLES = {CONFIG: "Run a few training steps", LAUNCH: "Run a few steps of this launch"}
-_OF_RUNS = "DS9"  # codes of the rules about runs
 _ACTIVE = "Running a few training steps (click to cancel)"
 
 
@@ -200,8 +200,9 @@ def _at_launch(run: Run) -> Iterator[types.Diagnostic]:
     """The findings of the run of a launch, at its line."""
     if run.subject.kind != LAUNCH or run.answer is None:
         return
+    of_runs = {rule.code for rule in every_rule() if rule.kind == "run"}
     for finding in run.answer.findings:
-        if finding["code"].startswith(_OF_RUNS):
+        if finding["code"] in of_runs:
             yield types.Diagnostic(
                 range=types.Range(types.Position(run.subject.place, 0), types.Position(run.subject.place + 1, 0)),
                 message=f"{finding['message']}\n{finding['help']}" if finding["help"] else finding["message"],

@@ -91,17 +91,6 @@ def _median(values: Iterable[float]) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def is_measured(architecture: JsonObject) -> bool:
-    """Whether what a model of this ``config.json`` holds was measured with its own class."""
-    return str(_text_part(architecture).get("model_type")) in tables.load("activations")["models"]
-
-
-def default_attention(architecture: JsonObject) -> str | None:
-    """The kind of attention that transformers chooses; None for a model type that was not measured."""
-    measured = tables.load("activations")["models"].get(str(_text_part(architecture).get("model_type")))
-    return measured["attention"] if measured is not None else None
-
-
 def _text_part(config: JsonObject) -> JsonObject:
     """The part of a config of several modalities that holds the layers of the language model."""
     text = config.get("text_config")

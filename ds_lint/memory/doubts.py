@@ -62,7 +62,7 @@ def surely_trains_all(config: Config) -> bool:
     if adapter_argument(config) is not None:
         return False
     if facts.recipe is not None:
-        return bool(facts.recipe.value("finetuning_type") == "full")  # of LLaMA-Factory
+        return facts.recipe.trains_all
     script = facts.launch.script if facts.launch is not None else None
     if script is None or not script.calls.loads:
         return False

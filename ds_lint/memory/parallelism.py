@@ -1,13 +1,14 @@
 """What divides a run among its ranks beside ZeRO: sequences, which an estimate counts, or the model, which none does.
 
 Sources: ``deepspeed/runtime/config.py`` and ``tensor_parallel/config.py`` beside it, ``parallelism_config.py`` of
-accelerate, and the fields of axolotl and ms-swift.
+accelerate, and the fields of training frameworks.
 """
 
 from __future__ import annotations
 
 import re
 
+from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.semantics.features import is_on
 
 TYPE_CHECKING = False
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 _IN_CONFIG = (("tensor_parallel", "autotp_size"), ("tensor_parallel", "tp_size"), ("pipeline", "stages"))
 _IN_YAML = ("parallelism_config_tp_size", "parallelism_config_cp_size")
-_ARGUMENTS = (  # of recipes and launches: axolotl, ms-swift, Megatron and its descendants
-    "context_parallel_size", "deepspeed_autotp_size", "model_parallel_size", "pipeline_model_parallel_size",
-    "pipeline_parallel_size", "tensor_model_parallel_size", "tensor_parallel_size",
-)  # fmt: skip
-_SEQUENCES = ("sequence_parallel_degree", "sequence_parallel_size", "ulysses_degree")
+_ARGUMENTS = (  # of recipes and launches: frameworks, Megatron and its descendants
+    *(name for one in FRAMEWORKS.values() for name in one.splitting),
+    *("model_parallel_size", "pipeline_model_parallel_size", "pipeline_parallel_size", "tensor_model_parallel_size"),
+)
+_SEQUENCES = (*(name for one in FRAMEWORKS.values() for name in one.sequences), "ulysses_degree")
 _IN_SCRIPT = re.compile(r"\b(PipelineModule|ParallelismConfig)\b|\b(mpu)\s*=\s*(?!None\b)\w")
 
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.facts import alignment, lora_requests, own_arguments
-from ds_lint.facts.lora import ALL, ALL_LINEAR
+from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
+from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
-from ds_lint.semantics.features import adapter_argument, is_truthy, may_checkpoint_itself, recomputation_argument
+from ds_lint.semantics.features import (
+    DTYPE_NAMES,
+    adapter_argument,
+    is_truthy,
+    may_checkpoint_itself,
+    recomputation_argument,
+)
 from ds_lint.semantics.preparation import prepare
 from ds_lint.source.spelling import AUTO
 
@@ -40,9 +47,20 @@ _ARGUMENTS = {MICRO: "per_device_train_batch_size"}  # where the Trainer has ano
 _TRAINERS_OWN = "adamw_torch"  # without ``optim``, in every release; newer ones take its fused form where there is one
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save")
 WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4}  # bytes of an element
-_WIDTH_OF = {  # bytes of a dtype as a config names it (DtypeEnum in deepspeed/runtime/config.py)
-    **dict.fromkeys(("fp32", "float32", "torch.float32", "float"), 4),
-    **dict.fromkeys(("fp16", "float16", "torch.float16", "half", "bf16", "bfloat16", "torch.bfloat16"), 2),
+_NUMBERS = {  # of ``zero_optimization``, by their names in a setup, which has what counts where a release has none
+    "persistence_threshold": "stage3_param_persistence_threshold",
+    "persistence_total": "stage3_model_persistence_threshold",
+    "reduce_bucket": "reduce_bucket_size",
+    "prefetch_bucket": "stage3_prefetch_bucket_size",
+    "max_live_parameters": "stage3_max_live_parameters",
+    "max_reuse_distance": "stage3_max_reuse_distance",
+    "sub_group": "sub_group_size",
+    "hpz": "zero_hpz_partition_size",
+}
+_SWITCHES = {
+    "contiguous_gradients": "contiguous_gradients",
+    "is_round_robin": "round_robin_gradients",
+    "aligns_parameters": "parameter_alignment",
 }
 
 
@@ -72,7 +90,6 @@ class TrainingSetup(NamedTuple):
     persistence_threshold: int = 100_000
     persistence_total: int = 2**63 - 1
     reduce_bucket: int = 500_000_000
-    allgather_bucket: int = 500_000_000
     prefetch_bucket: int = 50_000_000
     max_live_parameters: int = 1_000_000_000
     max_reuse_distance: int = 1_000_000_000
@@ -197,7 +214,11 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     parameters = tuple(lora_requests.parameters(config.facts))
     if not parameters:
         return None
-    zero = prepared.of_zero
+    usual = TrainingSetup._field_defaults
+    zero: dict[str, Any] = {
+        **{name: int(prepared.of_zero(key, otherwise=usual[name])) for name, key in _NUMBERS.items()},
+        **{name: bool(prepared.value(_ZERO, key, otherwise=usual[name])) for name, key in _SWITCHES.items()},
+    }
     aligned = alignment.of(config.facts)
     sequence_ranks = min(parallelism.sequence_ranks(config), ranks)
     micro_batch, accumulation_steps = prepared.batch(ranks // sequence_ranks)
@@ -210,26 +231,15 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         optimizer=prepared.optimizer(),
         optimizer_offload=prepared.offload("offload_optimizer", stage),
         parameter_offload=prepared.offload("offload_param", stage),
-        persistence_threshold=int(zero("stage3_param_persistence_threshold", otherwise=100_000)),
-        persistence_total=int(zero("stage3_model_persistence_threshold", otherwise=2**63 - 1)),
-        reduce_bucket=int(zero("reduce_bucket_size", otherwise=500_000_000)),
-        allgather_bucket=int(zero("allgather_bucket_size", otherwise=500_000_000)),
-        prefetch_bucket=int(zero("stage3_prefetch_bucket_size", otherwise=50_000_000)),
-        max_live_parameters=int(zero("stage3_max_live_parameters", otherwise=1_000_000_000)),
-        max_reuse_distance=int(zero("stage3_max_reuse_distance", otherwise=1_000_000_000)),
-        sub_group=int(zero("sub_group_size", otherwise=1_000_000_000)),
+        **zero,
+        mics=max(int(prepared.of_zero("mics_shard_size", otherwise=0)), 0),
         overlaps_communication=bool(prepared.value(_ZERO, "overlap_comm", otherwise=stage == 3)),
-        hpz=int(zero("zero_hpz_partition_size", otherwise=1)),
-        mics=max(int(zero("mics_shard_size", otherwise=0)), 0),
-        contiguous_gradients=bool(prepared.value(_ZERO, "contiguous_gradients", otherwise=True)),
-        is_round_robin=bool(prepared.value(_ZERO, "round_robin_gradients", otherwise=False)),
-        aligns_parameters=bool(prepared.value(_ZERO, "parameter_alignment", otherwise=False)),
         decays_apart=config.stack == "trainer" and config.node("optimizer") is None,
         optimizer_parameters=prepared.optimizer_parameters(),
         master_width=prepared.master_width(),
         state_width=prepared.state_width(),
-        accumulation_width=_WIDTH_OF.get(str(prepared.value("data_types", "grad_accum_dtype", otherwise=None))),
-        communication_width=_WIDTH_OF.get(str(prepared.value("communication_data_type", otherwise=None))),
+        accumulation_width=prepared.width("data_types", "grad_accum_dtype"),
+        communication_width=prepared.width("communication_data_type"),
         accumulation_steps=accumulation_steps,
         micro_batch=config.facts.micro_batch or micro_batch,
         sequence_length=own_arguments.sequence_length(config.facts),
@@ -318,6 +328,10 @@ class _PreparedValues:
     def of_zero(self, *key: str, otherwise: float) -> float:
         """A number of ``zero_optimization``; what is above all counts is as good as endless."""
         return max(min(self.number(_ZERO, *key, otherwise=otherwise), _ENDLESS), -_ENDLESS)
+
+    def width(self, *path: str) -> int | None:
+        """The bytes of an element of the dtype at a key path; None if the config names none."""
+        return WIDTHS.get(DTYPE_NAMES.get(str(self.value(*path, otherwise=None)), ""))
 
     def stage(self) -> int | None:
         """The ZeRO stage; None if it is not one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.output.sentences import outcome
+from ds_lint.output.sentences import doubt, outcome
 from ds_lint.output.summary import summary
 from ds_lint.output.terminal import SEVERITY, STRONG
 from ds_lint.output.text import shown_path, visible
@@ -30,5 +30,6 @@ def record(file: FileReport, finding: Finding, terminal: Terminal) -> str:
     place = file.document.shown_place(finding.span.start)
     code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])
     releases = f"; {finding.affected_releases}" if finding.releases else ""
+    doubted = f"; {doubt(finding)}" if finding.doubts else ""
     seen = "; a run confirms it" if finding.confirmed else ""
-    return f"{path}:{place}: {code} {visible(finding.message)} ({outcome(finding)}{releases}{seen})"
+    return f"{path}:{place}: {code} {visible(finding.message)} ({outcome(finding)}{releases}{visible(doubted)}{seen})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.output.summary import summary
-from ds_lint.output.text import counted
+from ds_lint.output.text import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def render(report: Report, terminal: Terminal) -> str:
         from ds_lint.output import smoke  # nor for runs that were not requested
 
         helped = {
-            text for finding in report.findings if finding.help for text in (finding.message, finding.confirmed or "")
+            one for finding in report.findings if finding.help for one in (finding.subject, *finding.confirmed_by)
         }
         lines += [*smoke.lines(runs, terminal, helped), ""]
     return "\n".join([*lines, *summary(report, terminal)]) + "\n"
@@ -41,6 +41,6 @@ def _left_out(findings: dict[tuple[str, str], int], limit: int) -> list[str]:
     lines = []
     for (code, severity), number in sorted(findings.items()):
         if number > limit:
-            more, _, noun = counted(number - limit, severity).partition(" ")
+            more, noun = number - limit, plural(number - limit, severity)
             lines.append(f"... and {more} more {code} {noun} ({limit} of {number} printed; --limit 0 prints all)")
     return [*lines, ""] if lines else []

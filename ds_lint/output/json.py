@@ -98,6 +98,8 @@ def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
         "effect": finding.effect,
         "stage": finding.stage if finding.effect == "rejected" else None,
     }
+    if finding.doubts:
+        described["doubts"] = finding.doubts
     if finding.confirmed:
         described["confirmed"] = finding.confirmed
     if finding.effects:

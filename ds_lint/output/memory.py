@@ -43,6 +43,7 @@ class _Column(NamedTuple):
 
     title: str
     cells: dict[str, _Cell]
+    peaks: frozenset[str]  # the labels of rows that are one
 
 
 def lines(answer: Answer, terminal: Terminal) -> list[str]:
@@ -154,7 +155,7 @@ def _columns(answer: Answer) -> Iterator[_Column]:
         if room is not None:
             least = answer.capacity.least_gpu if title == "per GPU" else None
             cells["capacity"] = _Cell(in_units(least or room), f"to {in_units(room)}" if least else "")
-        yield _Column(title, cells)
+        yield _Column(title, cells, frozenset(map(_phase, peaks)))
 
 
 def _phase(name: str) -> str:
@@ -174,7 +175,8 @@ def _bound(size: float) -> str:
 def _drawn(columns: Sequence[_Column], labels: Sequence[str], terminal: Terminal) -> list[str]:
     """The rows, with a line above the peaks."""
     rows = _plain(columns, labels, terminal)
-    at = next((index for index, label in enumerate(labels, 1) if label.startswith("peak")), None)
+    peaks = {label for column in columns for label in column.peaks}
+    at = next((index for index, label in enumerate(labels, 1) if label in peaks), None)
     width = max(width_of(row) for row in _plain(columns, labels))
     rule = terminal.paint("-" * width, QUIET)
     return rows if at is None else [*rows[:at], rule, *rows[at:]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from json import dumps
 from typing import TYPE_CHECKING, TypeAlias
 
+from ds_lint import __version__
 from ds_lint.memory.band import total
-from ds_lint.version import __version__
 
 if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice

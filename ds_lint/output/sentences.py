@@ -25,12 +25,18 @@ def outcome(finding: Finding) -> str:
     return ", ".join(parts)
 
 
+def doubt(finding: Finding) -> str:
+    """What is unknown of the launch and may change the finding; empty if nothing may."""
+    names = " or ".join(f"`{name}`" for name in finding.doubts)
+    return f"{names} of the launch may change this" if names else ""
+
+
 def told(finding: Finding) -> str:
-    """What is wrong, for which releases and with which stacks, what a training run showed, and the way out."""
+    """What is wrong, for which releases and stacks, what is unknown, what a training run showed, and the way out."""
     wrong = f"{finding.message} (with {finding.affected_releases})" if finding.releases else finding.message
     by_stack = f"It is {outcome(finding)}" if finding.effects else ""
     confirmed = f"The training run confirms it: {finding.confirmed}" if finding.confirmed else ""
-    return " ".join(_ended(text) for text in (wrong, by_stack, confirmed, finding.help) if text)
+    return " ".join(_ended(text) for text in (wrong, by_stack, doubt(finding), confirmed, finding.help) if text)
 
 
 def _ended(text: str) -> str:

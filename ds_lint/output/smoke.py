@@ -29,7 +29,7 @@ from ds_lint.output.text import counted, shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Hashable, Iterable
     from typing import Any
 
     from ds_lint.output.terminal import Terminal
@@ -63,10 +63,10 @@ LONGEST_VALUE = 300  # characters of a value from a config
 # ------------------------------------------------------------------------------------------------------- for terminals
 
 
-def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[str] = ()) -> list[str]:
+def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[Hashable] = ()) -> list[str]:
     """Each run in short: its headline, then what did not pass, what did, what was adapted, and what the ranks hold.
 
-    ``helped`` are the messages of checks to which a finding has given the help already.
+    ``helped`` are the subjects of checks to which a finding has given the help already.
     """
     several = len({(verdict.path, verdict.place) for verdict in verdicts}) > 1
     told: list[str] = []
@@ -106,16 +106,15 @@ def shown_config(verdict: Verdict, verdicts: list[Verdict]) -> str:
 
 def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
     word = start + outcome(verdict)
-    rest = headline(verdict)[len(outcome(verdict)) + 1 :]
-    first, *more = wrap(visible(rest), terminal.width, len(word) + 1, indent=2)
+    first, *more = wrap(visible(course(verdict)), terminal.width, len(word) + 1, indent=2)
     return [f"{terminal.paint(word, STYLES.get(verdict.status, STRONG))} {first}", *more]
 
 
-def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[str]) -> list[str]:
+def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[Hashable]) -> list[str]:
     told = []
     for check in _worst_first(verdict, ("error", "fail", "warn")):
         told += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
-        if check.help and check.message not in helped:
+        if check.help and check.subject not in helped:
             told += _labelled("= help:", STRONG, check.help, terminal, indent=4)
     return told
 
@@ -234,12 +233,17 @@ def _bytes(kinds: dict[str, Held]) -> list[int]:
 
 
 def headline(verdict: Verdict) -> str:
-    """How a run went, in one sentence that begins with ``outcome``."""
+    """How a run went, in one sentence."""
+    return f"{outcome(verdict)} {course(verdict)}"
+
+
+def course(verdict: Verdict) -> str:
+    """The sentence without the outcome: where the run was made, how long it took, and what came of it."""
     launched = f" launched at {verdict.launch}" if verdict.launch else ""
     where = f"on {ranks(verdict)}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
     if not verdict.world_size:  # a command that has not come to any
         where = f"in {verdict.seconds:,.1f} s{launched}"
-    return f"{outcome(verdict)} {where}: {_what_came_of_it(verdict)}"
+    return f"{where}: {_what_came_of_it(verdict)}"
 
 
 def phase_in_words(part: str, phase: str) -> str:

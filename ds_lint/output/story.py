@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.output.frame import Mark, Sheet, frame, margin_for
-from ds_lint.output.sentences import outcome
+from ds_lint.output.sentences import doubt, outcome
 from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
 from ds_lint.output.text import shown_path, visible, wrap
 
@@ -29,6 +29,8 @@ def story(report: Report, file: FileReport, finding: Finding, terminal: Terminal
         lines.append(sheet.heading(":::", shown_path(related.path or "") + label))
     if finding.effects:  # else the message says what happens
         lines += _footer("effect", f"{outcome(finding)}; the stack is unknown (set --stack)", sheet)
+    if finding.doubts:
+        lines += _footer("unknown", doubt(finding), sheet)
     if finding.confirmed:
         lines += _footer("run", f"the training run confirms it: {finding.confirmed}", sheet)
     if finding.releases:

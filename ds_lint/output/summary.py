@@ -36,10 +36,8 @@ def _unreadable(report: Report) -> list[str]:
     complaints = report.unreadable
     if not complaints:
         return []
-    said = str(complaints[0])
-    for run in report.smoke:
-        if run.error is not None:
-            said = said.partition(f": {run.error}")[0]
+    first = complaints[0]
+    said = first.summary if first.path is None else f"{first.path}: {first.summary}"
     more = f", and {len(complaints) - 1} more" if len(complaints) > 1 else ""
     return [f"Exit status 2: {visible(said)}{more}"]
 

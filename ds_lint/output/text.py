@@ -60,5 +60,10 @@ def shown_path(path: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 error``, ``2 errors``; ``info`` has no plural."""
-    return f"{number} {noun}" if number == 1 or noun == "info" else f"{number} {noun}s"
+    """``1 error``, ``2 errors``."""
+    return f"{number} {plural(number, noun)}"
+
+
+def plural(number: int, noun: str) -> str:
+    """The noun behind a number; ``info`` has no plural."""
+    return noun if number == 1 or noun == "info" else f"{noun}s"

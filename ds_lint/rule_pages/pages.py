@@ -34,7 +34,7 @@ from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
 from ds_lint.knowledge import resources, tables
 from ds_lint.knowledge.keys import Target
-from ds_lint.record import Record, field
+from ds_lint.record import PlainRecord, field
 from ds_lint.source.tree import Span
 from ds_lint.targets.pin import LIBRARIES
 
@@ -58,7 +58,7 @@ class PageError(ValueError):
     """A page that is not written as this module's docstring says."""
 
 
-class Fixed(Record):
+class Fixed(PlainRecord):
     """What the fixes make of an example: the text, where it stands in the page, and which fixes are applied."""
 
     text: str
@@ -66,7 +66,7 @@ class Fixed(Record):
     safeties: tuple[str, ...]
 
 
-class Example(Record):
+class Example(PlainRecord):
     """One config of a page. ``findings`` are the lines that a bad one expects; ``findings_span`` is where they stand.
 
     ``fixed`` is what the fixes make of it, where the page shows that.
@@ -99,7 +99,7 @@ class Example(Record):
         return self.config.encode(self.encoding)
 
 
-class Block(Record):
+class Block(PlainRecord):
     """A fenced block: its info string, its text, the offsets of the text in the page, and the line it begins on.
 
     ``fence`` is the offset of the line before the text, which has the info string.
@@ -226,16 +226,16 @@ def _set(example: Example, option: str, value: str) -> bool:
         setattr(example.target, option, value)
     elif option == "from" and value in tables.load("deepspeed")["releases"]:
         example.before = Target(deepspeed=value)
-    elif option in ("checkpoint", "world-size", "nodes") and value.isdigit():
-        setattr(example if option == "checkpoint" else example.facts, option.replace("-", "_"), int(value))
-    elif option in ("gpu", "host-memory"):
-        setattr(example.facts, option.replace("-", "_"), value)
+    elif option == "checkpoint" and value.isdigit():
+        example.checkpoint = int(value)
     elif option == "libaio" and value == "missing":
         example.facts.async_io = False
     elif option == "model":
         example.facts.model = resources.path("tests", "models", value)
-    elif option == "trainer-args":
-        example.facts.trainer_args = value.replace("|", " ")
+    elif (fact := next((one for one in Sources.options() if one.dashed == option), None)) is not None:
+        if fact.is_number and not value.isdigit():
+            return False
+        setattr(example.facts, fact.name, int(value) if fact.is_number else value.replace("|", " "))
     elif option == "smoke" and not value:
         example.is_run = True
     elif option == "encoding":

@@ -12,7 +12,7 @@ from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.stacks import records
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import PRECISION, SETTINGS, add_precision, fill, setting_of
-from ds_lint.semantics.made_config import MadeConfig, SourceSetting, node_of
+from ds_lint.semantics.made_config import MadeConfig, SourceSetting, setting_node
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import Member, Node, Span, plain
 
@@ -200,7 +200,7 @@ class ConfigCall:
 
 def _written_at(span: Span, keywords: dict[str, Any]) -> Node:
     """Keywords as a call has them, all of which stand at one word."""
-    members = [Member(name, span, node_of(value, span)) for name, value in keywords.items()]
+    members = [Member(name, span, setting_node(value, span)) for name, value in keywords.items()]
     return Node("object", span, None, members)
 
 

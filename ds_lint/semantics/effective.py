@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.record import Record
+from ds_lint.record import PlainRecord
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.preparation import prepare
@@ -86,7 +86,7 @@ def _values_of_old_form(config: Config, section: dict[str, Any], *, is_on: bool)
     """
 
     def source(path: KeyPath, spelling: str) -> str:
-        return _place(config, path).replace("written", f"written as {spelling}", 1)
+        return _place(config, path, f"written as {spelling}")
 
     yield Value((*_ZERO, "stage"), int(is_on), "written", source(_ZERO, as_json(is_on)))
     if is_on and (size := section.get(_OLD_BUCKET_SIZE)) is not None:
@@ -104,14 +104,14 @@ def _meant(config: Config, path: KeyPath) -> KeyPath:
     return tuple(names)
 
 
-def _place(config: Config, path: KeyPath) -> str:
+def _place(config: Config, path: KeyPath, how: str = "written") -> str:
     """Where a key stands in the file; a key that is not written stands nowhere."""
     section = config.written.at(path[:-1])
     member = section.member(path[-1]) if section is not None else None
     if member is None:
-        return "written"
+        return how
     line, _ = config.document.position(member.key_span.start)
-    return f"written, {config.document.path}:{line}"
+    return f"{how}, {config.document.path}:{line}"
 
 
 def _defaults(
@@ -147,7 +147,7 @@ def _parameters(config: Config, given: set[KeyPath]) -> Iterator[Value]:
                 yield Value(path, default, "default", f"default of {constructor.name}")
 
 
-class Difference(Record):
+class Difference(PlainRecord):
     """A key that two configs do not have the same value for; None for the one that lacks it."""
 
     key: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.record import Record, field
-from ds_lint.source.tree import Member, Node, Span
+from ds_lint.record import PlainRecord, field
+from ds_lint.source.tree import Member, Node, Span, node_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,10 +12,8 @@ if TYPE_CHECKING:
 
     from ds_lint.source.tree import KeyPath
 
-_KINDS = {bool: "boolean", int: "integer", float: "float", str: "string", type(None): "null"}
 
-
-class SourceSetting(Record):
+class SourceSetting(PlainRecord):
     """A value that is written or a default; ``path`` and ``member`` are where it stands, None for a default.
 
     A value that is not known is UNKNOWN; that of a mapping or list may be its node.
@@ -26,7 +24,7 @@ class SourceSetting(Record):
     member: Member | None = None
 
 
-class MadeConfig(Record):
+class MadeConfig(PlainRecord):
     """The config. ``sources`` has the path of the setting behind each key of the config.
 
     What is not known is a placeholder. What no setting says is a default of the library: it stands at ``span``, and
@@ -71,7 +69,7 @@ class MadeConfig(Record):
                 section.members.append(member := Member(name, self.span, Node("object", self.span)))
             section = member.value
         section.forget_keys()
-        section.members.append(Member(path[-1], key_span, node_of(value, Span(span.start, span.end))))
+        section.members.append(Member(path[-1], key_span, setting_node(value, Span(span.start, span.end))))
 
     def remove(self, section: str) -> None:
         """Remove a section of the top level, with the settings behind its keys."""
@@ -80,10 +78,6 @@ class MadeConfig(Record):
         self.sources = {key: source for key, source in self.sources.items() if key[0] != section}
 
 
-def node_of(value: Any, span: Span) -> Node:
-    """A value as a node, which stands at a span."""
-    if isinstance(value, Node):
-        return value
-    if value is UNKNOWN:
-        return Node("template", span, "unknown")
-    return Node(_KINDS[type(value)], span, value)
+def setting_node(value: Any, span: Span) -> Node:
+    """The value of a setting as a node, which stands at a span."""
+    return Node("template", span, "unknown") if value is UNKNOWN else node_of(value, span)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ds_lint.semantics.config import Config
-from ds_lint.semantics.preparation.filled import fill_in, node_of
-from ds_lint.source.tree import Member, Node
+from ds_lint.semantics.preparation.filled import fill_in
+from ds_lint.source.tree import Member, Node, node_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def inputs(directory: str, context: LintContext | None) -> Iterator[str]:
         yield from (settings.beside(path) for path in settings.policy)
         for sources in (settings.sources, *(entry.sources for entry in settings.configs)):
             yield from inputs_of(sources)
-        yield from (origin.rpartition(":")[0] for origin in context.choice.origins.values())
+        yield from (place.path for pin in context.choice.pins.values() for place in pin.places)
 
 
 def settings_above(directories: Iterable[str]) -> set[str]:

@@ -23,7 +23,8 @@ from ds_lint.project.launches import (
 from ds_lint.project.references import located
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
-from ds_lint.source.recipes import LONGEST, as_recipe
+from ds_lint.source.languages import YAML
+from ds_lint.source.recognition import LONGEST_RECIPE, as_recipe
 from ds_lint.targets.directories import repository_of
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ class LaunchingProject:
 
     def named_in(self, path: str) -> Iterator[str]:
         """The DeepSpeed config that a YAML of Accelerate names."""
-        document = self.document_at(path) if path.endswith((".yaml", ".yml")) else None
+        document = self.document_at(path) if path.endswith(YAML) else None
         if document is None or document.root is None:
             return
         node = document.root.at(("deepspeed_config", "deepspeed_config_file"))
@@ -332,7 +333,7 @@ class LaunchingProject:
         if whole in self.documents:
             return self.documents[whole]
         text = text_of(path, self.files)
-        if text is None or len(text) > LONGEST:
+        if text is None or len(text) > LONGEST_RECIPE:
             return None
         from ds_lint.source import json, yaml
 

@@ -10,7 +10,7 @@ from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
     from ds_lint.diagnostics.finding import Finding
@@ -25,27 +25,22 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     """The report on a config by each recipe or launch, those that say the same taken together."""
     groups = grouped(material)
     reports = [lint(with_material(group[0], basis)) for group in groups]
-    doubtful: dict[int, list[str]] = {}
     for report, (first, *_) in zip(reports, groups, strict=True):
-        doubtful.update(_doubtful(report, first, basis, lint))
-    alone = {_problem(finding, []) for finding in lint(basis).findings}
+        _doubt(report, first, basis, lint)
+    alone = {identity for identity, _ in _identified(lint(basis))}
     whole = reports[0]
-    by_problem: dict[object, list[int]] = {}
+    by_identity: dict[object, list[int]] = {}
     found: dict[object, Finding] = {}
     for index, report in enumerate(reports):
-        for finding in report.findings:
-            problem = _problem(finding, groups[index])
-            if problem not in found or (id(found[problem]) in doubtful and id(finding) not in doubtful):
-                found[problem] = finding
-            by_problem.setdefault(problem, []).append(index)
-    for problem, indices in by_problem.items():
+        for identity, finding in _identified(report, groups[index][0]):
+            if identity not in found or (found[identity].doubts and not finding.doubts):
+                found[identity] = finding
+            by_identity.setdefault(identity, []).append(index)
+    for identity, indices in by_identity.items():
         those = [one for index in dict.fromkeys(indices) for one in groups[index]]
-        is_told_apart = len(set(indices)) < len(groups) or _tells_place(found[problem], those)
-        if is_told_apart or (those[0].is_told and problem not in alone):
-            _name(found[problem], those)
-    for finding in found.values():
-        if id(finding) in doubtful:
-            _doubt(finding, doubtful[id(finding)])
+        is_told_apart = len(set(indices)) < len(groups) or _tells_place(found[identity], those)
+        if is_told_apart or (those[0].is_told and identity not in alone):
+            _name(found[identity], those)
     whole.findings = []
     whole.add(list(found.values()))
     every = [one for group in groups for one in group]
@@ -87,35 +82,44 @@ def with_material(one: Material, basis: Basis) -> Basis:
     return basis.but(facts=facts, stack=basis.stack or one.stack)
 
 
-def _doubtful(
-    report: FileReport, one: Material, basis: Basis, lint: Callable[[Basis], FileReport]
-) -> dict[int, list[str]]:
-    """The findings that there may not be because of unknown words of a launch, by ``id``, each with these words."""
+def _doubt(report: FileReport, one: Material, basis: Basis, lint: Callable[[Basis], FileReport]) -> None:
+    """Note at each finding that there may not be one because of unknown words of a launch, and which these are."""
     doubts = one.doubts if isinstance(one, LaunchFacts) else []
     if not isinstance(one, LaunchFacts) or not doubts or not report.findings:
-        return {}
-    certain = {_same(finding) for finding in lint(with_material(one.certain(), basis)).findings}
-    return {id(finding): doubts for finding in report.findings if _same(finding) not in certain}
+        return
+    certain = {_cause(finding) for finding in lint(with_material(one.certain(), basis)).findings}
+    for finding in report.findings:
+        if _cause(finding) not in certain:
+            finding.doubts = doubts
+            finding.severity = "warning" if finding.severity == "error" else finding.severity
 
 
-def _same(finding: Finding) -> object:
-    """What is the same if a finding does not depend on a fact: its message may name the fact."""
+def _cause(finding: Finding) -> object:
+    """What is the same if a finding does not depend on a fact, although its subject may be one."""
     return finding.code, finding.key, finding.span, finding.effect
 
 
-def _doubt(finding: Finding, doubts: list[str]) -> None:
-    """Let a finding say on what it depends that is not known."""
-    if finding.severity == "error":
-        finding.severity = "warning"
-    finding.message += f", unless {' or '.join(f'`{name}`' for name in doubts)} of the launch changes that"
+def _identified(report: FileReport, one: Material | None = None) -> Iterator[tuple[object, Finding]]:
+    """The findings of a report, each with what is the same in the report of another recipe or launch.
+
+    Where the recipe or launch itself stands makes no difference, another file does, such as the script. Two findings of
+    one report are never the same.
+    """
+    own = _own_paths(one) if one is not None else frozenset()
+    numbers: dict[object, int] = {}
+    for finding in report.findings:
+        elsewhere = frozenset((place.path, place.span) for place in finding.related if place.path not in own)
+        same = finding.identity, elsewhere
+        numbers[same] = numbers.get(same, 0) + 1
+        yield (same, numbers[same]), finding
 
 
-def _problem(finding: Finding, group: Sequence[Material]) -> object:
-    """What makes a finding another one, whatever it refers to."""
-    message = finding.message
-    for place in group[0].origins if group else ():
-        message = message.replace(place, "")
-    return finding.code, finding.key, finding.span, message
+def _own_paths(one: Material) -> frozenset[str]:
+    """The files that a recipe or a launch stands in, with its training arguments."""
+    documents = [one.document, *(one.training.documents if one.training is not None else ())]
+    if isinstance(one, LaunchFacts) and one.recipe is not None:
+        documents.append(one.recipe.document)
+    return frozenset(document.path for document in documents)
 
 
 def _tells_place(finding: Finding, material: Sequence[Material]) -> bool:

@@ -12,7 +12,7 @@ from ds_lint.semantics.basis import Basis
 from ds_lint.session.context import LintContext
 from ds_lint.settings.nearest import Nearest
 from ds_lint.settings.record import NO_SETTINGS, SettingsError
-from ds_lint.targets.pin import LIBRARIES
+from ds_lint.targets.pin import LIBRARIES, PinPlace
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -127,14 +127,14 @@ class Session:
         if directory not in self.choices:
             settings, given = self._nearest.to(directory), self.options.versions
             stated = {library: version for library, version in settings.versions.items() if library not in given}
-            place = shown(settings.path)
+            place = PinPlace(shown(settings.path))
             try:
                 self.choices[directory] = self._choose(directory, stated, dict.fromkeys(stated, place))
             except UnknownRelease as error:  # not of the command line, which was asked before
                 raise UnknownRelease(f"{place}: {error}") from None
         return self.choices[directory]
 
-    def _choose(self, directory: str, stated: dict[str, str], said_by: dict[str, str]) -> Choice:
+    def _choose(self, directory: str, stated: dict[str, str], said_by: dict[str, PinPlace | str]) -> Choice:
         if variables := self.options.said_by:
             names = {library: variables.get(f"{library}-version") for library in LIBRARIES}
             said_by = said_by | {library: name for library, name in names.items() if name is not None}
@@ -213,7 +213,7 @@ class Session:
             joined = joined.over(others)
         if not joined:
             return Facts()
-        key = tuple((getattr(joined, name), joined.said_by[name]) for name in joined.ALL)
+        key = tuple((getattr(joined, one.name), joined.giver(one.name)) for one in joined.options())
         if key not in self._gathered:
             from ds_lint.facts.readers import gather
 

@@ -45,6 +45,7 @@ def add_findings(report: FileReport, found: list[Finding], *, is_of_script: bool
             predicted = [one for one in predicted if one.confirmed]
         for one in predicted:
             one.confirmed = one.confirmed or finding.message
+            one.confirmed_by.append(finding.subject)
         same = [one for one in predicted if _says_the_same(one, finding)]
         for one in same:  # what was a risk is a fact now, and is reported once
             one.severity = min(one.severity, finding.severity, key=SEVERITIES.index)

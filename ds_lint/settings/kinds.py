@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES, STACKS
-from ds_lint.record import Record
+from ds_lint.record import PlainRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Kind: TypeAlias = "Scalar | RuleWord | ListOf | TableOf | Entries"
 
 
-class Scalar(Record):
+class Scalar(PlainRecord):
     """One value. ``words`` say in a message what it is."""
 
     words: str
@@ -29,7 +29,7 @@ class Scalar(Record):
             yield f"{place} must be {self.words}, not {shown_value(value)}"
 
 
-class RuleWord(Record):
+class RuleWord(PlainRecord):
     """A rule, by code, name, or what its code begins with; ``several`` is false where it must be one rule."""
 
     _: KW_ONLY
@@ -61,7 +61,7 @@ class RuleWord(Record):
             yield f"{place}: {no_such_rule(value)}"
 
 
-class ListOf(Record):
+class ListOf(PlainRecord):
     """A list of values of one kind."""
 
     words: str
@@ -81,7 +81,7 @@ class ListOf(Record):
             yield from self.item.complaints(item, f"{place}[{index}]")
 
 
-class TableOf(Record):
+class TableOf(PlainRecord):
     """A table with keys of one kind and values of another."""
 
     words: str
@@ -103,7 +103,7 @@ class TableOf(Record):
             yield from self.value.complaints(item, f"{place}.{key}")
 
 
-class Setting(Record):
+class Setting(PlainRecord):
     """A setting by its name, with what it is for."""
 
     name: str
@@ -111,7 +111,7 @@ class Setting(Record):
     text: str
 
 
-class Entries(Record):
+class Entries(PlainRecord):
     """A list of tables, each with settings of its own; the first of them is required."""
 
     words: str
@@ -183,19 +183,16 @@ def one_of(*choices: str) -> Scalar:
     return Scalar(words, lambda value: value in choices, {"enum": list(choices)})
 
 
-def _text(words: str) -> Scalar:
+def text(words: str) -> Scalar:
+    """A text that is not empty."""
     return Scalar(words, _is_text, {"type": "string", "minLength": 1})
 
 
 SWITCH = Scalar("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 NUMBER = Scalar("a whole number of at least 1", _is_number, {"type": "integer", "minimum": 1})
-VERSION = _text('a release such as "0.16.9" or a range such as ">=0.14"')
-FILE = _text("the path of a file")
-PATTERN = _text('a path or a pattern such as "tests/**"')
-ARGUMENTS = _text('the path of a file, or flags such as "--bf16 True"')
-MODEL = _text("a folder or a name")
-GPU = _text('the name of a GPU such as "A100-80GB"')
-SIZE = _text('a size such as "512GB"')
+VERSION = text('a release such as "0.16.9" or a range such as ">=0.14"')
+FILE = text("the path of a file")
+PATTERN = text('a path or a pattern such as "tests/**"')
 STACK = one_of(*STACKS)
 SEVERITY = one_of(*SEVERITIES)
 RULES = ListOf("a list of rules", RuleWord(several=True))

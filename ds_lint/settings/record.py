@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 SHARED = "pyproject.toml"  # has the settings of other tools too
 OWN_TABLE = "ds-lint"  # in ``tool`` there
-FACTS = tuple(name for name in Sources.NAMES if name != "here")  # which machine this is, no project can know
 
 
 class SettingsError(ValueError):
@@ -38,28 +37,6 @@ class ConfigEntry:
 
 class Settings:
     """What one file of settings says; ``path`` is empty where there is none."""
-
-    __slots__ = (
-        "baseline",
-        "configs",
-        "exclude",
-        "extend_exclude",
-        "extend_select",
-        "fail_on",
-        "force_exclude",
-        "ignore",
-        "include_markdown",
-        "path",
-        "per_file_ignores",
-        "policy",
-        "preview",
-        "respect_gitignore",
-        "select",
-        "severity",
-        "sources",
-        "stack",
-        "versions",
-    )
 
     def __init__(self, path: str, values: Said) -> None:
         self.path = path
@@ -102,8 +79,8 @@ class Settings:
 
 def _sources(path: str, values: Said) -> Sources:
     """Where a table says that facts are to be read from; files and folders lie beside the file of settings."""
-    said = {name: values.get(name.replace("_", "-")) for name in FACTS}
-    arguments, model = said["trainer_args"], said["model"]
+    said = {fact.name: values[fact.dashed] for fact in Sources.options() if fact.dashed in values}
+    arguments, model = said.get("trainer_args"), said.get("model")
     if arguments is not None and not arguments.lstrip().startswith("--"):
         said["trainer_args"] = shown(os.path.join(os.path.dirname(path), arguments))
     if model is not None and os.path.isdir(folder := shown(os.path.join(os.path.dirname(path), model))):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from ds_lint.facts import Sources
 from ds_lint.settings.kinds import (
-    ARGUMENTS,
     FILE,
-    GPU,
-    MODEL,
     NUMBER,
     PATTERN,
     RULES,
     SEVERITY,
-    SIZE,
     STACK,
     SWITCH,
     VERSION,
@@ -20,21 +17,17 @@ from ds_lint.settings.kinds import (
     RuleWord,
     Setting,
     TableOf,
+    text,
 )
 
 # Settings for all configs, or only for those that a pattern matches.
 _OF_A_RUN = (
     Setting("stack", STACK, "What loads the configs: DeepSpeed alone, the Hugging Face Trainer, or Accelerate."),
-    Setting("world-size", NUMBER, "Number of ranks of the run."),
-    Setting("nodes", NUMBER, "Number of machines for the ranks."),
-    Setting(
-        "trainer-args",
-        ARGUMENTS,
-        'A JSON or YAML file of TrainingArguments fields, flags: "--bf16 True", or a launch command.',
+    *(
+        Setting(fact.dashed, NUMBER if fact.is_number else text(fact.words), fact.sentence)
+        for fact in Sources.options()
+        if fact.part == "facts"
     ),
-    Setting("model", MODEL, "The model to train: a folder with its config.json, or its name."),
-    Setting("gpu", GPU, "The GPU of the run, such as A100-80GB or T4."),
-    Setting("host-memory", SIZE, "Memory of each machine, such as 512GB."),
 )
 CONFIG = (
     Setting("path", PATTERN, "The configs: a path or a pattern, relative to the folder of this file."),

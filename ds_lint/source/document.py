@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from ds_lint.source.languages import YAML
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
+    from ds_lint.source.languages import Language
     from ds_lint.source.notebook_cells import Notebook
     from ds_lint.source.places import Places
     from ds_lint.source.tree import KeyPath, Node, Span
 
-    # What a file is written in.
-    Language = Literal["json", "python", "notebook", "shell", "markdown", "yaml"]
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which
     # names one or holds it, the keywords of a call of a class, or the name of a strategy that ``Trainer`` or ``Fabric``
     # of Lightning takes; one follows from the others.
@@ -111,7 +112,7 @@ class Document:
     @property
     def is_in_yaml(self) -> bool:
         """Whether this is a config without braces in a file of YAML, which hjson reads otherwise than YAML."""
-        is_yaml = self.language == "json" and self.path.endswith((".yaml", ".yml"))
+        is_yaml = self.language == "json" and self.path.endswith(YAML)
         return is_yaml and any(issue.kind == "no-braces" for issue in self.issues)
 
     @property

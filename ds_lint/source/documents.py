@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ds_lint.source.document import Document, Language
+    from ds_lint.source.document import Document
+    from ds_lint.source.languages import Language
 
 _ACCELERATES = ("distributed_type", "compute_environment")  # keys of what ``accelerate launch`` reads
 
@@ -30,9 +31,9 @@ def from_text(text: str, path: str) -> Document:
     document = json_source.parse(text, path)
     root = document.root
     if root is not None and root.get("deepspeed") is not None:
-        from ds_lint.source import recipes  # no DeepSpeed config has the key
+        from ds_lint.source import recognition  # no DeepSpeed config has the key
 
-        if recipes.as_recipe(document):
+        if recognition.as_recipe(document):
             return document
     if not path.endswith(".json") and _may_be_yaml(document):
         from ds_lint.source import yaml  # which no DeepSpeed config is
@@ -66,10 +67,10 @@ def configs_in(data: bytes, path: str) -> list[Document]:
 
 def configs_found_in(data: bytes, path: str) -> list[Document]:
     """The configs in a file that is found: the same, as long as something tells that they are configs."""
-    from ds_lint.source import recipes, recognition
+    from ds_lint.source import recognition
 
     language = language_of(path)
-    may_be_recipe = language in ("json", "yaml") and recipes.may_be_recipe(data)
+    may_be_recipe = language in ("json", "yaml") and recognition.may_be_recipe(data)
     if not (may_be_recipe or recognition.may_be_config(data)):
         return []
     if language == "yaml":

@@ -43,6 +43,10 @@ class Refused(Exception):  # noqa: N818 - it says what DeepSpeed does, it is not
         self.exception = exception
 
 
+class DuplicateKeys(Refused):
+    """DeepSpeed raises for two members of one name, which hjson itself takes."""
+
+
 def parse(text: str) -> Node:
     """The tree that DeepSpeed reads in a file with this text; offsets count in the text as given."""
     return _HjsonReader(text).document()
@@ -211,7 +215,7 @@ class _HjsonReader:
         twice = [key for key, members in uses.items() if len(members) > 1]
         if twice:
             second = uses[twice[0]][1]
-            raise Refused(f"Duplicate keys in DeepSpeed config: {twice}", second.key_span, "ValueError")
+            raise DuplicateKeys(f"Duplicate keys in DeepSpeed config: {twice}", second.key_span, "ValueError")
 
     def value_begins(self, current: _Open, pos: int) -> int:
         """Where the value of the element at ``pos`` begins, after the key if it has one."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.source.document import Language
+    from typing import Literal
+
+    Language = Literal["json", "python", "notebook", "shell", "markdown", "yaml"]  # what a file is written in
 
 # A module here of each name has ``read(text, path)``, which finds the configs in a text.
 LANGUAGES: dict[str, Language] = {

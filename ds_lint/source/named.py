@@ -13,7 +13,8 @@ from ds_lint.source.languages import IN_YAML
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.source.document import Document, Language
+    from ds_lint.source.document import Document
+    from ds_lint.source.languages import Language
 
 _INTERPRETER = re.compile(rb"#![^\n]*\b(?:(bash|dash|ksh|sh|zsh)|python[\d.]*)\b")
 

@@ -1,4 +1,4 @@
-"""Which values are DeepSpeed configs: told by their keys, not by a name."""
+"""Which values are DeepSpeed configs, and which files recipes that name one: told by their keys, not by a name."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _MARKS = re.compile(
     rb"|zero_allow_untested|zero_force_ds|activation_checkpointing|offload_(?:optimizer|param)|loss_scale_window"
     rb"|compute_environment|distributed_type|DeepSpeedPlugin|DeepSpeedStrategy|strategy\W{1,6}deepspeed|deepspeed_stage_\d"
 )
+
+NAMES_CONFIG = "deepspeed"  # the key with which a recipe names a config, or holds it
+_NAMES_CONFIG = re.compile(rb"""^deepspeed[ \t]*:|["']deepspeed["'][ \t\r\n]*:""", re.MULTILINE)
+LONGEST_RECIPE = 200_000  # characters; recipes are short, and PyYAML needs seconds for a megabyte
 
 _ZERO = re.compile(r"zero.?optimi[sz]", re.IGNORECASE)  # also where it is misspelled
 
@@ -76,6 +80,42 @@ def accelerates_keys(root: Node | None) -> list[str]:
 
 
 _CONTAINERS = ("object", "array")
+
+
+def may_be_recipe(data: bytes) -> bool:
+    """Whether it is worth parsing a YAML or JSON to find out if it is a recipe."""
+    return len(data) < LONGEST_RECIPE and _NAMES_CONFIG.search(data) is not None
+
+
+def recipe_keys(root: Node | None) -> tuple[str, list[str]]:
+    """The framework that a recipe with a config is for and the keys that tell; no keys for anything else."""
+    node = root.get(NAMES_CONFIG) if root is not None and root.kind == "object" else None
+    if node is None or not (node.kind == "object" or (node.kind == "string" and node.value)):
+        return "", []
+    framework, keys = framework_keys(root)
+    return (framework, [NAMES_CONFIG, *keys]) if framework else ("", [])
+
+
+def framework_keys(root: Node | None) -> tuple[str, list[str]]:
+    """The framework that a recipe is for, whether it names a config or not, and the keys that tell; else nothing."""
+    from ds_lint.frameworks import told_by  # few files are recipes
+
+    return told_by([member.key for member in root.members] if root is not None and root.kind == "object" else [])
+
+
+def held(document: Document) -> Node | None:
+    """The config that a recipe holds; None if it names a file."""
+    node = document.root.get(NAMES_CONFIG) if document.root is not None else None
+    return node if node is not None and node.kind == "object" else None
+
+
+def as_recipe(document: Document) -> bool:
+    """Whether a document is a recipe; it is marked as one, whose config is a dict."""
+    if document.issues or not recipe_keys(document.root)[1]:
+        return False
+    document.kind = "recipe"
+    document.is_dict = True
+    return True
 
 
 def looks_like_accelerates(text: str) -> bool:

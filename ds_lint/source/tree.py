@@ -9,12 +9,14 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     Scalar = str | int | float | bool | None
     KeyPath = tuple[str, ...]  # ("zero_optimization", "stage"); an array index is an element too: ("a", "0", "b")
 
 _MOST_DIGITS = 9  # of an index
 MOST_INTEGRAL = 1e10  # from here on hjson leaves a float a float
+SCALARS = {bool: "boolean", int: "integer", float: "float", str: "string", type(None): "null"}
 
 
 class Span:
@@ -140,3 +142,14 @@ def as_read(node: Node) -> Scalar:
 def dotted(path: KeyPath) -> str:
     """A key path as messages and reports write it."""
     return ".".join(path)
+
+
+def node_of(value: Any, span: Span) -> Node:
+    """A Python value as a node, all of it at one place; a node stays as it is."""
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, dict):
+        return Node("object", span, None, [Member(name, span, node_of(below, span)) for name, below in value.items()])
+    if isinstance(value, list):
+        return Node("array", span, None, None, [node_of(item, span) for item in value])
+    return Node(SCALARS[type(value)], span, value)

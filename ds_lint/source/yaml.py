@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.limits import MOST_BITS, MOST_DIGITS
-from ds_lint.source.tree import Member, Node, Span
+from ds_lint.source.tree import SCALARS, Member, Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ SEVERAL_DOCUMENTS = "several-documents"  # the kind of issue at the second one, 
 TOO_LARGE = "yaml-too-large"  # the kind of issue for what ds-lint does not read to its end; ``found`` says why
 MOST_NESTING = 100  # levels; PyYAML makes several Python calls for each
 MOST_VALUES = 100_000  # in all of a file
-_KINDS = {bool: "boolean", int: "integer", float: "float", str: "string", type(None): "null"}
 _STRING, _MERGE, _VALUE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge", "tag:yaml.org,2002:value"
 _MAPPING, _SEQUENCE = "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"
 
@@ -37,13 +36,13 @@ def parse(text: str, path: str) -> Document:
 
 def read(text: str, path: str) -> list[Document]:
     """The configs in a YAML text: one if it is Accelerate's or a recipe, whose root is that of the file; else none."""
-    from ds_lint.source import recipes, recognition
+    from ds_lint.source import recognition
 
-    may_be_recipe = recipes.may_be_recipe(text.encode(errors="replace"))
+    may_be_recipe = recognition.may_be_recipe(text.encode(errors="replace"))
     if not (may_be_recipe or recognition.may_be_accelerates(text)):
         return []  # PyYAML needs seconds for a megabyte
     document = parse(text, path)
-    if may_be_recipe and recipes.as_recipe(document):
+    if may_be_recipe and recognition.as_recipe(document):
         document.language = "yaml"
         document.comments = comments(text) if "ds-lint" in text else []
         return [document]
@@ -237,7 +236,7 @@ class _Composer:
             raise _RefusedError(YAML_ERROR, span, f"{event.value[:40]!r}: {error}") from None
         if isinstance(value, int) and value.bit_length() > MOST_BITS:  # in another base, and not to be printed
             value = (10**MOST_DIGITS - 1) * (1 if value > 0 else -1)
-        return Node(_KINDS.get(type(value), "other"), span, value)
+        return Node(SCALARS.get(type(value), "other"), span, value)
 
     def _put(self, node: Node) -> None:
         """Put a node into the innermost open collection: an item, a key, or the value of the key before it."""

@@ -21,9 +21,9 @@ def pins_of(requirements: Sequence[Requirement]) -> list[Pin]:
         if always:
             found.append(_all_of(always))
         elif stated:
-            found.append(any_of([Pin(library, each.specifier, each.source) for each in stated]))
+            found.append(any_of([Pin(library, each.specifier, each.place) for each in stated]))
         elif address := next((each for each in requirements if each.library == library and each.is_address), None):
-            found.append(Pin(library, "", address.source))
+            found.append(Pin(library, "", address.place))
     return found
 
 
@@ -32,8 +32,8 @@ def any_of(pins: Sequence[Pin]) -> Pin:
     pins = [pin for pin in pins if pin.specifier] or pins[:1]
     specifiers = dict.fromkeys(pin.specifier for pin in pins)
     is_installed = all(pin.is_installed for pin in pins)
-    source = _joined([pin.source for pin in pins])
-    return Pin(pins[0].library, OR.join(specifiers), source, is_installed=is_installed)
+    sources = [source for pin in pins for source in pin.sources]
+    return Pin(pins[0].library, OR.join(specifiers), *sources, is_installed=is_installed)
 
 
 def narrowed(earlier: Pin, later: Pin) -> Pin:
@@ -56,13 +56,9 @@ def _all_of(requirements: Sequence[Requirement]) -> Pin:
     """
     for each in requirements:
         if is_exact(each.specifier):
-            return Pin(each.library, each.specifier, each.source)
+            return Pin(each.library, each.specifier, each.place)
     specifiers = dict.fromkeys(each.specifier for each in requirements)
     common = [specifier for specifier in specifiers if OR not in specifier]
     alternatives = next((specifier.split(OR) for specifier in specifiers if OR in specifier), [])
     combined = OR.join(",".join([*common, each]) for each in alternatives) if alternatives else ",".join(common)
-    return Pin(requirements[0].library, combined, _joined([each.source for each in requirements]))
-
-
-def _joined(sources: Sequence[str]) -> str:
-    return " and ".join(dict.fromkeys(sources))
+    return Pin(requirements[0].library, combined, *(each.place for each in requirements))

@@ -7,7 +7,7 @@ import re
 import yaml
 
 from ds_lint.targets import requirement, requirements_file
-from ds_lint.targets.pin import OR, Requirement, library_called
+from ds_lint.targets.pin import OR, PinPlace, Requirement, library_called
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -29,21 +29,22 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
     except (yaml.YAMLError, RecursionError):
         return
     dependencies = whole.get("dependencies") if isinstance(whole, dict) else None
+    place, place_of_pip = PinPlace(shown(path)), PinPlace(shown(path), within="pip")
     for entry in dependencies if isinstance(dependencies, list) else ():
         if isinstance(entry, str):
-            yield from _of_conda(entry, shown(path))
+            yield from _of_conda(entry, place)
         elif isinstance(entry, dict) and isinstance(entry.get("pip"), list):
             for line in entry["pip"]:
                 if isinstance(line, str):
-                    yield from requirements_file.of_line(line, f"{shown(path)} pip", path)
+                    yield from requirements_file.of_line(line, place_of_pip, path)
 
 
-def _of_conda(entry: str, source: str) -> Iterator[Requirement]:
+def _of_conda(entry: str, place: PinPlace) -> Iterator[Requirement]:
     match = _MATCH.fullmatch(entry.strip())
     library = library_called(_CALLED.get(match[1], match[1])) if match else None
     specifier = _specifier(match[2] or match[3] or "") if match else None
     if library and specifier:
-        yield Requirement(library, specifier, source)
+        yield Requirement(library, specifier, place)
 
 
 def _specifier(version: str) -> str | None:

@@ -6,7 +6,7 @@ read as they are: to parse the hashes of a large lock takes ten times as long as
 
 from __future__ import annotations
 
-from ds_lint.targets.pin import Requirement, library_called
+from ds_lint.targets.pin import PinPlace, Requirement, library_called
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
         library = library_called(_value(values, "name"))
         version = _value(values, "version") if library else ""
         if library and version[:1].isdecimal():
-            yield Requirement(library, f"=={version}", shown(path), is_conditional=True)
+            yield Requirement(library, f"=={version}", PinPlace(shown(path)), is_conditional=True)
 
 
 def _value(values: str, key: str) -> str:

@@ -16,6 +16,22 @@ PACKAGES = (*LIBRARIES, *COMPANIONS)
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
 
 
+class PinPlace:
+    """Where a file states a requirement: its line, or ``within`` which table or list of the file it does."""
+
+    __slots__ = ("line", "path", "within")
+
+    def __init__(self, path: str, line: int | None = None, *, within: str = "") -> None:
+        self.path = path
+        self.line = line
+        self.within = within
+
+    def __str__(self) -> str:
+        """What a person recognises: ``requirements.txt:3``, ``pyproject.toml [project]``."""
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{place} {self.within}" if self.within else place
+
+
 class Requirement:
     """One statement about one library. ``specifier`` is empty where no version is named.
 
@@ -23,38 +39,49 @@ class Requirement:
     ``is_conditional`` says that it counts only with a marker, an extra or a group that the project may do without.
     """
 
-    __slots__ = ("is_address", "is_conditional", "library", "source", "specifier")
+    __slots__ = ("is_address", "is_conditional", "library", "place", "specifier")
 
     def __init__(
-        self, library: str, specifier: str, source: str, *, is_address: bool = False, is_conditional: bool = False
+        self, library: str, specifier: str, place: PinPlace, *, is_address: bool = False, is_conditional: bool = False
     ) -> None:
         self.library = library
         self.specifier = specifier
-        self.source = source
+        self.place = place
         self.is_address = is_address
         self.is_conditional = is_conditional
 
     def __repr__(self) -> str:
-        return f"Requirement({self.library!r}, {self.specifier!r}, {self.source!r}, {self.is_conditional})"
+        return f"Requirement({self.library!r}, {self.specifier!r}, {str(self.place)!r}, {self.is_conditional})"
 
 
 class Pin:
     """The releases of a library that are possible, and where they are pinned.
 
     ``specifier`` is PEP 440, or several such with ``||`` between them if one of them applies and it is unknown which.
-    It is empty where only an address is known, which names no release. ``source`` is what a person recognises:
-    ``requirements.txt:3``. ``stated`` is the range of the project that an installed release lies in, for the pin of
-    that release; None for any other pin. ``is_installed`` says that no file of the project states it.
+    It is empty where only an address is known, which names no release. ``sources`` are places in files, or words where
+    no file states it, such as the name of an option. ``stated`` is the range of the project that an installed release
+    lies in, for the pin of that release; None for any other pin. ``is_installed`` says that no file of the project
+    states it.
     """
 
-    __slots__ = ("is_installed", "library", "source", "specifier", "stated")
+    __slots__ = ("is_installed", "library", "sources", "specifier", "stated")
 
-    def __init__(self, library: str, specifier: str, source: str, *, is_installed: bool = False) -> None:
+    def __init__(self, library: str, specifier: str, *sources: PinPlace | str, is_installed: bool = False) -> None:
         self.library = library
         self.specifier = specifier
-        self.source = source
+        self.sources = sources
         self.is_installed = is_installed
         self.stated: Pin | None = None
+
+    @property
+    def source(self) -> str:
+        """All sources, in words."""
+        return " and ".join(dict.fromkeys(map(str, self.sources)))
+
+    @property
+    def places(self) -> list[PinPlace]:
+        """The places in files that state it."""
+        return [source for source in self.sources if not isinstance(source, str)]
 
     @property
     def is_range(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ds_lint.targets import requirement
+from ds_lint.targets.pin import PinPlace
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -27,6 +28,6 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
         for name, package in packages.items() if isinstance(packages, dict) else ():
             version = package.get("version") if isinstance(package, dict) else None
             if isinstance(version, str):
-                found = requirement.parse(f"{name}{version}", shown(path), is_conditional=group == "develop")
+                found = requirement.parse(f"{name}{version}", PinPlace(shown(path)), is_conditional=group == "develop")
                 if found:
                     yield found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from ds_lint.targets.text import text_of
@@ -17,20 +16,16 @@ def place_of(pin: Pin) -> tuple[str, str, int, int] | None:
 
     None for a pin that no file states, such as that of an installed release.
     """
-    source = pin.source.partition(" and ")[0]
-    path = source
-    while path and not os.path.isfile(path):
-        path = path[: max(path.rfind(":"), path.rfind(" "), 0)]
-    if not path or pin.is_installed:
+    if not pin.places:
         return None
-    text = text_of(path)
-    line = source[len(path) + 1 :]
-    start = _start(text, int(line)) if line.isdecimal() else _named(text, pin.library)
-    if start is None:
+    place = pin.places[0]
+    text = text_of(place.path)
+    start = _named(text, pin.library) if place.line is None else _start(text, place.line)
+    if not text or start is None:
         return None
     end = text.find("\n", start)
     written = text[start : end if end >= 0 else len(text)]
-    return path, text, start + len(written) - len(written.lstrip()), start + len(written.rstrip())
+    return place.path, text, start + len(written) - len(written.lstrip()), start + len(written.rstrip())
 
 
 def _start(text: str, line: int) -> int | None:

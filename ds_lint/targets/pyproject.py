@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.targets import requirement, toml
-from ds_lint.targets.pin import Requirement, library_called
+from ds_lint.targets.pin import PinPlace, Requirement, library_called
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -20,29 +20,29 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
         whole = toml.loads(text)
     except (ValueError, RecursionError):
         return
-    source = shown(path)
-    yield from _uv(_table(whole, "tool", "uv"), source)
-    yield from _standard(whole, source)
-    yield from _poetry(_table(whole, "tool", "poetry"), source)
-    developers = _table(whole, "tool", "pdm", "dev-dependencies")
-    yield from _groups(developers, f"{source} [tool.pdm.dev-dependencies]")
+    path = shown(path)
+    yield from _uv(_table(whole, "tool", "uv"), path)
+    yield from _standard(whole, path)
+    yield from _poetry(_table(whole, "tool", "poetry"), path)
+    yield from _groups(_table(whole, "tool", "pdm", "dev-dependencies"), path, "[tool.pdm.dev-dependencies]")
     environments = _table(whole, "tool", "hatch", "envs")
     for name in environments:
+        place = PinPlace(path, within=f"[tool.hatch.envs.{name}]")
         for key in ("dependencies", "extra-dependencies"):
             required = _table(environments, name).get(key)
-            yield from _listed(required, f"{source} [tool.hatch.envs.{name}]", is_conditional=True)
+            yield from _listed(required, place, is_conditional=True)
 
 
-def _standard(whole: Table, source: str) -> Iterator[Requirement]:
+def _standard(whole: Table, path: str) -> Iterator[Requirement]:
     project = _table(whole, "project")
-    yield from _listed(project.get("dependencies"), f"{source} [project]")
-    yield from _groups(_table(project, "optional-dependencies"), f"{source} [project.optional-dependencies]")
-    yield from _groups(_table(whole, "dependency-groups"), f"{source} [dependency-groups]")
+    yield from _listed(project.get("dependencies"), PinPlace(path, within="[project]"))
+    yield from _groups(_table(project, "optional-dependencies"), path, "[project.optional-dependencies]")
+    yield from _groups(_table(whole, "dependency-groups"), path, "[dependency-groups]")
 
 
-def _uv(settings: Table, source: str) -> Iterator[Requirement]:
+def _uv(settings: Table, path: str) -> Iterator[Requirement]:
     """What uv is told beside the requirements. Overrides come first: they stand in place of any other."""
-    place = f"{source} [tool.uv]"
+    place = PinPlace(path, within="[tool.uv]")
     yield from _listed(settings.get("override-dependencies"), place)
     yield from _listed(settings.get("constraint-dependencies"), place)
     for name, value in _table(settings, "sources").items():
@@ -51,22 +51,23 @@ def _uv(settings: Table, source: str) -> Iterator[Requirement]:
         for origin in origins:
             if library and (tagged := _tagged(origin)):
                 depends = any(key in origin for key in ("marker", "extra", "group"))
-                yield Requirement(library, tagged, f"{source} [tool.uv.sources]", is_conditional=depends)
+                at = PinPlace(path, within="[tool.uv.sources]")
+                yield Requirement(library, tagged, at, is_conditional=depends)
     yield from _listed(settings.get("dev-dependencies"), place, is_conditional=True)
 
 
-def _poetry(settings: Table, source: str) -> Iterator[Requirement]:
-    place = f"{source} [tool.poetry.dependencies]"
+def _poetry(settings: Table, path: str) -> Iterator[Requirement]:
+    place = PinPlace(path, within="[tool.poetry.dependencies]")
     yield from _by_name(_table(settings, "dependencies"), place, is_conditional=False)
-    place = f"{source} [tool.poetry.dev-dependencies]"
+    place = PinPlace(path, within="[tool.poetry.dev-dependencies]")
     yield from _by_name(_table(settings, "dev-dependencies"), place, is_conditional=True)
     groups = _table(settings, "group")
     for name in groups:
-        place = f"{source} [tool.poetry.group.{name}.dependencies]"
+        place = PinPlace(path, within=f"[tool.poetry.group.{name}.dependencies]")
         yield from _by_name(_table(groups, name, "dependencies"), place, is_conditional=True)
 
 
-def _by_name(dependencies: Table, source: str, *, is_conditional: bool) -> Iterator[Requirement]:
+def _by_name(dependencies: Table, place: PinPlace, *, is_conditional: bool) -> Iterator[Requirement]:
     """The requirements of a table of Poetry's, whose values are versions, tables, or lists of tables."""
     from ds_lint.targets import poetry
 
@@ -81,7 +82,7 @@ def _by_name(dependencies: Table, source: str, *, is_conditional: bool) -> Itera
             found = _tagged(stated) or (poetry.specifier(version) if isinstance(version, str) else None)
             if found:
                 depends = any(stated.get(key) for key in ("optional", "markers", "python", "platform"))
-                yield Requirement(library, found, source, is_conditional=is_conditional or depends)
+                yield Requirement(library, found, place, is_conditional=is_conditional or depends)
 
 
 def _tagged(origin: object) -> str | None:
@@ -92,15 +93,15 @@ def _tagged(origin: object) -> str | None:
     return f"=={release}" if release else None
 
 
-def _groups(groups: Table, source: str) -> Iterator[Requirement]:
+def _groups(groups: Table, path: str, within: str) -> Iterator[Requirement]:
     for name, requirements in groups.items():
-        yield from _listed(requirements, f"{source} {name}", is_conditional=True)
+        yield from _listed(requirements, PinPlace(path, within=f"{within} {name}"), is_conditional=True)
 
 
-def _listed(requirements: object, source: str, *, is_conditional: bool = False) -> Iterator[Requirement]:
+def _listed(requirements: object, place: PinPlace, *, is_conditional: bool = False) -> Iterator[Requirement]:
     """The requirements of a list of strings; dependency groups have tables in it, which include other groups."""
     for text in requirements if isinstance(requirements, list) else ():
-        found = requirement.parse(text, source, is_conditional=is_conditional) if isinstance(text, str) else None
+        found = requirement.parse(text, place, is_conditional=is_conditional) if isinstance(text, str) else None
         if found:
             yield found
 

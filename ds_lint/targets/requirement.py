@@ -6,6 +6,10 @@ import re
 
 from ds_lint.targets.pin import Requirement, library_called
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.targets.pin import PinPlace
+
 _NAMED = re.compile(r"\s*([A-Za-z][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(.*)", re.DOTALL)
 _CLAUSE = re.compile(r"(===|[=~!<>]=|[<>])\s*([0-9][\w.*+!-]*)")
 
@@ -14,7 +18,7 @@ _TAG = re.compile(rf"v?({_VERSION})")
 _ARCHIVE = re.compile(rf"(?:([A-Za-z]+)-)?v?({_VERSION})(?:(?:\+|%2B)[\w.]+)?(?:-[^/]*\.whl|\.tar\.gz|\.zip)")
 
 
-def parse(text: str, source: str, *, is_conditional: bool = False) -> Requirement | None:
+def parse(text: str, place: PinPlace, *, is_conditional: bool = False) -> Requirement | None:
     """The requirement of a text, if it is about one of the libraries and says what it seems to say."""
     reference, _, marker = text.partition(" ;") if "://" in text else text.partition(";")
     name, specifier = _direct(reference) if "://" in reference else _by_version(reference)
@@ -24,7 +28,7 @@ def parse(text: str, source: str, *, is_conditional: bool = False) -> Requiremen
     return Requirement(
         library,
         specifier,
-        source,
+        place,
         is_address="://" in reference and not specifier,
         is_conditional=is_conditional or bool(marker.strip()),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ds_lint.targets import requirement
+from ds_lint.targets.pin import PinPlace
 from ds_lint.targets.text import shown, text_of
 
 TYPE_CHECKING = False
@@ -22,21 +23,21 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
     yield from _of_file(text, path, {path})
 
 
-def of_line(line: str, source: str, path: str) -> Iterator[Requirement]:
+def of_line(line: str, place: PinPlace, path: str) -> Iterator[Requirement]:
     """The requirements of one line that stands in the file at ``path``, of whatever kind that file is."""
-    yield from _of_line(line, source, path, {path})
+    yield from _of_line(line, place, path, {path})
 
 
 def _of_file(text: str, path: str, seen: set[str]) -> Iterator[Requirement]:
     for number, line in _logical_lines(text):
-        yield from _of_line(line, f"{shown(path)}:{number}", path, seen)
+        yield from _of_line(line, PinPlace(shown(path), number), path, seen)
 
 
-def _of_line(line: str, source: str, path: str, seen: set[str]) -> Iterator[Requirement]:
+def _of_line(line: str, place: PinPlace, path: str, seen: set[str]) -> Iterator[Requirement]:
     included = _argument(line, _INCLUDING)
     if included is None:
         stated = _argument(line, _EDITABLE) or ("" if line.startswith("-") else line)
-        if found := requirement.parse(stated.partition(" --")[0], source):
+        if found := requirement.parse(stated.partition(" --")[0], place):
             yield found
         return
     other = os.path.normpath(os.path.join(os.path.dirname(path), included))

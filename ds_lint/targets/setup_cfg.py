@@ -5,6 +5,7 @@ from __future__ import annotations
 from configparser import Error, RawConfigParser
 
 from ds_lint.targets import requirement
+from ds_lint.targets.pin import PinPlace
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -25,12 +26,13 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
     except Error:
         return
     required = parser.get(_REQUIRED, "install_requires", fallback="")
-    yield from _listed(required, f"{shown(path)} [{_REQUIRED}]", is_conditional=False)
+    yield from _listed(required, PinPlace(shown(path), within=f"[{_REQUIRED}]"), is_conditional=False)
     for extra in parser.options(_EXTRAS) if parser.has_section(_EXTRAS) else ():
-        yield from _listed(parser.get(_EXTRAS, extra), f"{shown(path)} [{_EXTRAS}] {extra}", is_conditional=True)
+        place = PinPlace(shown(path), within=f"[{_EXTRAS}] {extra}")
+        yield from _listed(parser.get(_EXTRAS, extra), place, is_conditional=True)
 
 
-def _listed(requirements: str, source: str, *, is_conditional: bool) -> Iterator[Requirement]:
+def _listed(requirements: str, place: PinPlace, *, is_conditional: bool) -> Iterator[Requirement]:
     for line in requirements.splitlines():
-        if found := requirement.parse(line, source, is_conditional=is_conditional):
+        if found := requirement.parse(line, place, is_conditional=is_conditional):
             yield found

@@ -6,6 +6,7 @@ import ast
 import warnings
 
 from ds_lint.targets import requirement
+from ds_lint.targets.pin import PinPlace
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -25,10 +26,11 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
         return
     for key, value in _arguments_of_setup(module):
         if key == "install_requires":
-            yield from _listed(value, f"{shown(path)} install_requires", is_conditional=False)
+            yield from _listed(value, PinPlace(shown(path), within=key), is_conditional=False)
         elif key == "extras_require" and isinstance(value, dict):
             for extra, requirements in value.items():
-                yield from _listed(requirements, f"{shown(path)} extras_require {extra}", is_conditional=True)
+                place = PinPlace(shown(path), within=f"{key} {extra}")
+                yield from _listed(requirements, place, is_conditional=True)
 
 
 def _arguments_of_setup(module: ast.Module) -> Iterator[tuple[str | None, object]]:
@@ -62,10 +64,10 @@ def _literal(node: ast.expr) -> object:
         return None
 
 
-def _listed(requirements: object, source: str, *, is_conditional: bool) -> Iterator[Requirement]:
+def _listed(requirements: object, place: PinPlace, *, is_conditional: bool) -> Iterator[Requirement]:
     """The requirements of a list, or of a single text, which setuptools takes too."""
     texts = requirements.splitlines() if isinstance(requirements, str) else requirements
     for text in texts if isinstance(texts, (list, tuple)) else ():
-        found = requirement.parse(text, source, is_conditional=is_conditional) if isinstance(text, str) else None
+        found = requirement.parse(text, place, is_conditional=is_conditional) if isinstance(text, str) else None
         if found:
             yield found

@@ -7,11 +7,12 @@ import pytest
 from ds_lint.facts import Facts, Sources
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.lora import Adapters, NoAdapters, asked, tensors_with
-from ds_lint.facts.lora_requests import _FRAMEWORKS, parameters, requested
+from ds_lint.facts.lora_requests import parameters, requested
 from ds_lint.facts.model import Model
 from ds_lint.facts.readers import gather
 from ds_lint.facts.recipes import TrainingRecipe
 from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.knowledge import tables
 from ds_lint.launches.scripts import launches_in
 from ds_lint.source import documents
@@ -152,10 +153,10 @@ def test_a_model_without_shapes_has_none_with_adapters():
     assert tensors_with(Model("", {"model_type": "own"}), Adapters(4)) == []
 
 
-@pytest.mark.parametrize("framework", _FRAMEWORKS)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_frameworks_have_the_fields_that_are_read(framework):
     known = tables.load("recipes")["frameworks"][framework]["fields"]
-    asked = _FRAMEWORKS[framework]
+    asked = FRAMEWORKS[framework].adapters
     named = {asked.rank, asked.targets, asked.saved, *filter(None, [asked.all_linear])}
     assert named <= set(known)
     assert set(asked.switches) & set(known)  # of several, some are those of older releases

@@ -64,6 +64,7 @@ def name_of(script, flags=""):
         (f"{ARGPARSE}{LOAD}(args.base){INITIALIZE}", "--base gpt2-xl", "gpt2-xl"),
         (f"{ARGPARSE}args.base = pick()\n{LOAD}(args.base){INITIALIZE}", "", None),
         (f"{ARGPARSE}NAME = 'gpt2-xl'\n{LOAD}(NAME){INITIALIZE}", "", "gpt2-xl"),
+        (ARGPARSE.replace('base",', 'model", dest="base",') + f"{LOAD}(args.base){INITIALIZE}", "--model t5", "t5"),
         (ARGPARSE + BY_KIND + INITIALIZE, "", "gpt2-xl"),
         (ARGPARSE + BY_KIND + INITIALIZE, "--kind t5", "google/flan-t5-base"),
         (ARGPARSE + BY_KIND + INITIALIZE, "--kind $KIND", None),

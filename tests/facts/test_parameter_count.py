@@ -69,5 +69,5 @@ def test_the_number_counts_if_no_shapes_are_known(monkeypatch, tmp_path):
 def test_sources_join_what_the_estimate_takes():
     joined = Sources(parameters="7B").over(Sources(lora="r=8", parameters="13B"))
     assert (joined.parameters, joined.lora) == ("7B", "r=8")
-    assert joined.said_by["lora"] == "--lora"
+    assert joined.giver("lora") == "--lora"
     assert Sources(parameters="7B")

@@ -21,8 +21,8 @@ from ds_lint.facts import Facts
 from ds_lint.facts.training import arguments_of
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.semantics import configs
-from ds_lint.semantics.accelerate.fsdp_arguments import fsdp_arguments
 from ds_lint.semantics.basis import Basis
+from ds_lint.semantics.fsdp_arguments import fsdp_arguments
 from ds_lint.source import yaml as yaml_source
 
 PROGRAM = Path(__file__).parent / "programs" / "fsdp_arguments.py"

@@ -25,7 +25,9 @@ from installed import measured_with_the_newest
 from oracle import Oracle
 from trainer import HIDDEN_SIZE, prepare
 
-from ds_lint.commands.init import LAUNCH_FILE, InitOptions, init
+from ds_lint.commands.init import LAUNCH_FILE, init
+from ds_lint.commands.options import InitOptions
+from ds_lint.facts import Sources
 from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Purpose, config, refusal
 
 # What is recommended today need not exist in older releases.
@@ -128,11 +130,7 @@ def written(wish: Purpose, gpus: int | None = None) -> None:
         stage=wish.stage,
         offload=wish.offload,
         precision=wish.precision,
-        model=None,
-        world_size=gpus,
-        nvme_path=None,
-        output="ds_config.json",
-        force=False,
+        sources=Sources(world_size=gpus),
     )
     assert init(options) == 0
 

@@ -12,7 +12,7 @@ import pytest
 from command_line import clean_environment
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.probe.launchers import LAUNCHERS
+from ds_lint.launches.launchers import names_per_gpu
 
 pytestmark = [
     measured_with_the_newest,
@@ -111,5 +111,7 @@ def test_the_launchers_are_those_of_the_libraries():
         for path in importlib.metadata.files(library) or []
         if path.parent.name == "bin"
     }
-    unknown = {name for name in LAUNCHERS - scripts if "." not in name or importlib.util.find_spec(name) is None}
+    unknown = {
+        name for name in names_per_gpu().keys() - scripts if "." not in name or importlib.util.find_spec(name) is None
+    }
     assert unknown == set()

@@ -7,14 +7,12 @@ import json
 import pytest
 from installed import INSTALLED, measured_with_the_newest
 
-from ds_lint.diagnostics.verdict import COVERAGE, Check
+from ds_lint.diagnostics.verdict import COVERAGE, CPU, Check
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.expected.expectation import Expectation
-from ds_lint.smoke.records.job import Job
 from ds_lint.smoke.verify import coverage
-from ds_lint.smoke.verify.check import Runs
 from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -31,8 +29,7 @@ def listed(config, made=NOTHING_MADE):
     """The keys of a config that are not verified if these checks were made, with the reason."""
     document = documents.from_bytes(json.dumps(config).encode(), "config.json")
     seen = configs.from_document(document, Basis(knowledge(INSTALLED), "deepspeed"))
-    runs = Runs(Job("", "deepspeed", ""), frozenset(), [], None, None, None, None, None, None)
-    return {check.key: check.message for check in coverage.unverified(Expectation(seen, config, {}), runs, list(made))}
+    return {check.key: check.message for check in coverage.unverified(Expectation(seen, config, {}), CPU, list(made))}
 
 
 def nested(path, value):

@@ -7,10 +7,9 @@ import ast
 import pytest
 
 from ds_lint.facts.launched import _OF_TRAINER
+from ds_lint.frameworks import FRAMEWORKS, TRAINERS
 from ds_lint.knowledge import tables
-from ds_lint.launches.launchers import _FRAMEWORKS, _MODULES
 from ds_lint.launches.training_script import _OF_OPTIMIZERS
-from ds_lint.source.recipes import _OF_FRAMEWORKS, _TRAINERS
 from tools.extract import recipes
 from tools.extract.releases import UnavailableError, fetch
 
@@ -18,21 +17,24 @@ FIELDS = set(tables.load("transformers")["training_arguments"])
 STORE = tables.load("recipes")["frameworks"]
 
 
-@pytest.mark.parametrize("names", [_OF_TRAINER, _OF_OPTIMIZERS, _TRAINERS], ids=["trainer", "optimizers", "recipes"])
+@pytest.mark.parametrize("names", [_OF_TRAINER, _OF_OPTIMIZERS, TRAINERS], ids=["trainer", "optimizers", "recipes"])
 def test_names_of_training_arguments_are_some_of_a_release(names):
     assert set(names) <= FIELDS
 
 
-@pytest.mark.parametrize("framework", _OF_FRAMEWORKS)
+@pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=FRAMEWORKS)
 def test_keys_that_tell_a_recipe_are_fields_of_the_framework(framework):
-    common, own = _OF_FRAMEWORKS[framework]
-    assert FIELDS | set(STORE[framework]["fields"]) >= {common, *own}
+    assert FIELDS | set(STORE[framework.name]["fields"]) >= {framework.model, *framework.keys}
+
+
+def words_of(name):
+    """The words behind which the program of a framework trains."""
+    return set(next(iter(FRAMEWORKS[name].program.names.values())))
 
 
 def tree_of(name, tmp_path_factory):
-    framework = recipes.FRAMEWORKS[name]
     try:
-        return fetch(framework.package, framework.releases[-1], tmp_path_factory.getbasetemp() / "releases")
+        return fetch(FRAMEWORKS[name].package, recipes.known(name)[-1], tmp_path_factory.getbasetemp() / "releases")
     except UnavailableError as error:
         pytest.skip(str(error))
 
@@ -53,7 +55,7 @@ def test_the_commands_of_trl_that_train_are_known(tmp_path_factory):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "TrainingCommand"
     }
     assert trains
-    assert set(_FRAMEWORKS["trl"]) >= trains
+    assert words_of("TRL") >= trains
 
 
 @pytest.mark.long
@@ -61,14 +63,14 @@ def test_the_commands_and_variables_of_swift_are_known(tmp_path_factory):
     main = tree_of("ms-swift", tmp_path_factory) / "swift/cli/main.py"
     module = ast.parse(main.read_text(encoding="utf-8"))
     of_torchrun = [ast.literal_eval(node) for node in ast.walk(module) if isinstance(node, ast.Set)]
-    assert {*_FRAMEWORKS["swift"], "infer"} in of_torchrun
+    assert {*words_of("ms-swift"), "infer"} in of_torchrun
     assert strings_in(main) >= {"NNODES", "NPROC_PER_NODE"}
 
 
 @pytest.mark.long
 def test_the_commands_and_variables_of_llama_factory_are_known(tmp_path_factory):
     launcher = strings_in(tree_of("LLaMA-Factory", tmp_path_factory) / "llamafactory/launcher.py")
-    assert launcher >= {*_FRAMEWORKS["llamafactory-cli"], "NNODES", "NPROC_PER_NODE", "FORCE_TORCHRUN"}
+    assert launcher >= {*words_of("LLaMA-Factory"), "NNODES", "NPROC_PER_NODE", "FORCE_TORCHRUN"}
 
 
 @pytest.mark.long
@@ -76,6 +78,6 @@ def test_the_command_of_axolotl_and_its_module_are_known(tmp_path_factory):
     tree = tree_of("axolotl", tmp_path_factory)
     main = ast.parse((tree / "axolotl/cli/main.py").read_text(encoding="utf-8"))
     commands = {node.name for node in ast.walk(main) if isinstance(node, ast.FunctionDef)}
-    assert commands >= set(_FRAMEWORKS["axolotl"])
-    (module,) = (name for name, launcher in _MODULES.items() if launcher == "axolotl")
+    assert commands >= words_of("axolotl")
+    (module,) = (name for name in FRAMEWORKS["axolotl"].program.names if "." in name)
     assert (tree / f"{module.replace('.', '/')}.py").is_file()

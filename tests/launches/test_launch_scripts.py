@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from real_bash import programs
 
-from ds_lint.launches.shell.interpreter import follow
-from ds_lint.launches.shell.unknowns import is_known
+from ds_lint.source.shell.interpreter import follow
+from ds_lint.source.shell.unknowns import is_known
 
 HERE = Path(__file__).parent
 SCRIPTS = re.findall(r"^```bash\n(.*?)^```", (HERE / "scripts.md").read_text(), re.MULTILINE | re.DOTALL)

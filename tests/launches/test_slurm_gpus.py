@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.launches.slurm import allocation
+from ds_lint.source.slurm import allocation
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import subprocess
 import sys
@@ -36,12 +37,19 @@ class Client:
         self.capabilities = None
         self._number = 0
         self._versions = {}
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self):
         while message := json_rpc.receive(self.process.stdout):
             self.messages.put(message)
         self.messages.put(None)
+
+    def kill(self):
+        self.process.kill()
+        self._reader.join()
+        with contextlib.suppress(BrokenPipeError), self.process:  # waits for it, and closes its pipes
+            pass
 
     def send(self, message):
         json_rpc.send(self.process.stdin, message)
@@ -188,5 +196,4 @@ def start(tmp_path):
 
     yield start
     for one in started:
-        one.process.kill()
-        one.process.wait()
+        one.kill()

@@ -19,7 +19,7 @@ def completed(text, *, stack=None, version=NEWEST["deepspeed"]):
     opened = OpenDocument(
         types.TextDocumentItem("file:///ds_config.json", "json", 1, text), "/ds_config.json", "utf-16"
     )
-    context = Session(Options([], isolated=True, stack=stack, versions={"deepspeed": version})).context(opened.path)
+    context = Session(Options([], isolated=True, stack=stack, deepspeed_version=version)).context(opened.path)
     found = {}
     for item in completions.completion(opened, context, opened.lines.position(offset)):
         start, end = opened.lines.span(item.text_edit.range)

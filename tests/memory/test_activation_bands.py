@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from ds_lint.knowledge import tables
-from ds_lint.memory.activations import AdaptedLayers, Pass, activations, default_attention, is_measured
+from ds_lint.memory.activations import AdaptedLayers, Pass, activations
 from ds_lint.memory.quantities import KEYS
 
 LLAMA_8B = {
@@ -84,14 +84,10 @@ def test_dropout_that_was_measured_otherwise_widens_the_band():
 
 def test_the_text_part_of_several_modalities():
     assert activations({"model_type": "llava", "text_config": LLAMA_8B}, KNOWN) == activations(LLAMA_8B, KNOWN)
-    assert is_measured({"model_type": "llava", "text_config": LLAMA_8B})
-    assert default_attention({"text_config": LLAMA_8B}) == "sdpa"
 
 
 def test_a_config_without_sizes_has_none():
     assert activations({"model_type": "a-new-one"}, KNOWN) is None
-    assert not is_measured({"model_type": "a-new-one"})
-    assert default_attention({"model_type": "a-new-one"}) is None
 
 
 def test_keys_that_are_left_out_are_those_of_the_class():

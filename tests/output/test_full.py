@@ -351,8 +351,9 @@ def test_paths_below_the_current_directory_are_relative(report, file, monkeypatc
 def test_a_run_that_was_not_made_is_not_a_clean_result(report, file, runs):
     asked = file("{}")
     asked.smoke = runs
-    said = "config.json: the smoke run could not be made: " + (runs[0].error if runs else "no GPU")
-    told = render(report(asked, unreadable=[Complaint(None, said)]), Terminal())
+    said = "config.json: the smoke run could not be made"
+    complaint = Complaint(None, said, runs[0].error) if runs else Complaint(None, f"{said}: no GPU")
+    told = render(report(asked, unreadable=[complaint]), Terminal())
     assert "config.json: no findings without the training run. Checked against" in told
     assert told.endswith(
         "Exit status 2: config.json: the smoke run could not be made" + ("\n" if runs else ": no GPU\n")

@@ -9,7 +9,7 @@ import pytest
 import smoke_runs as runs
 from jsonschema import Draft7Validator
 
-from ds_lint.diagnostics.verdict import MODES, STATUSES, Adaptation, Held, RankEnd
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Adaptation, Held, RankEnd
 from ds_lint.knowledge import resources
 from ds_lint.output import smoke
 from ds_lint.output.concise import render as concise
@@ -326,7 +326,7 @@ def test_the_schema_asks_for_every_field_and_knows_the_words(schema, rendered):
     for change in ({"more": 1}, {"mode": "tpu"}, {"status": "skip"}, {"world_size": -1}, {"stack": None}):
         assert not accepts(run | change), change
     definitions = schema["definitions"]
-    assert tuple(definitions["run"]["properties"]["mode"]["enum"]) == MODES
+    assert tuple(definitions["run"]["properties"]["mode"]["enum"]) == (CPU, CUDA, FAKE, SCRIPT)
     assert tuple(definitions["check"]["properties"]["status"]["enum"]) == STATUSES
 
 

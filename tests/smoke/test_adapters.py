@@ -9,13 +9,13 @@ import sys
 
 import pytest
 from command_line import clean_environment
+from shown_engines import observed, runs, shown
 
 from ds_lint.cli import run
 from ds_lint.commands import training_runs
 from ds_lint.diagnostics.report import FileReport
-from ds_lint.smoke.records.job import Evidence, Job, TrainedParameter
+from ds_lint.smoke.records.job import Evidence, TrainedParameter
 from ds_lint.smoke.small_run.proof import RunOptions
-from ds_lint.smoke.verify.check import Runs
 from ds_lint.smoke.verify.frozen import frozen
 from ds_lint.source import documents
 
@@ -37,7 +37,7 @@ def test_a_missing_peft_is_told_before_anything_is_imported(monkeypatch):
     monkeypatch.setattr(training_runs.progress, "shown", lambda _number, **_options: contextlib.nullcontext())
     linted = [(FileReport("c.json", documents.from_dict({}), stack=None, target={}, missing=[], findings=[]), None)]
     said = training_runs.prove_all(linted, training_runs.Smoke(RunOptions(has_adapters=True)))
-    assert said == ["the smoke run could not be made: --smoke-lora needs peft: pip install peft"]
+    assert [str(one) for one in said] == ["the smoke run could not be made: --smoke-lora needs peft: pip install peft"]
 
 
 def test_adapters_need_a_run(tmp_path):
@@ -76,9 +76,12 @@ class Wishes:
     stage = None
 
 
-def of_frozen(*evidence):
-    runs = Runs(Job("", "deepspeed", ""), frozenset(), list(evidence), None, None, None, None, None, None)
-    return [(one.status, one.message) for one in frozen(Wishes(), runs)]
+def of_frozen(*evidence, see=observed):
+    return [(one.status, one.message) for one in frozen(Wishes(), see(list(evidence)))]
+
+
+def of_script(train):
+    return runs([shown(evidence=evidence) for evidence in train])
 
 
 def seen(*names, moved=(), is_trainable=False):
@@ -97,13 +100,12 @@ def test_frozen_weights_that_stay_and_that_move_on_a_rank():
     assert of_frozen(seen("b"), seen("b", moved=["b"])) == [("fail", "1 of 1 frozen tensors change in 3 steps (b)")]
 
 
-def test_what_the_script_itself_changes_is_told(monkeypatch):
-    monkeypatch.setattr(Runs, "is_script", True)
+def test_what_the_script_itself_changes_is_told():
     told = ("skip", "the script itself changes 1 of them outside `engine.step` (b)")
-    assert of_frozen(seen("b"), seen("b", moved=["b"])) == [told]
+    assert of_frozen(seen("b"), seen("b", moved=["b"]), see=of_script) == [told]
     in_step = seen("b", moved=["b"])
     in_step.moved_in_step = ["b"]
-    assert of_frozen(seen("b"), in_step) == [("fail", "1 of 1 frozen tensors change in 3 steps (b)")]
+    assert of_frozen(seen("b"), in_step, see=of_script) == [("fail", "1 of 1 frozen tensors change in 3 steps (b)")]
 
 
 def test_frozen_weights_on_nvme_are_not_seen():

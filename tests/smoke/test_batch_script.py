@@ -43,9 +43,8 @@ def test_a_script_has_one_task_for_each_gpu():
     assert sbatch(["ds_config.json"], nodes=2, gpus_per_node=8) == TWO_NODES
 
 
-def test_a_job_has_a_name_and_a_time():
-    script = sbatch(["ds_config.json"], nodes=1, gpus_per_node=4, name="before the big run", minutes=5)
-    assert "#SBATCH --job-name='before the big run'\n" in script
+def test_a_job_has_a_time():
+    script = sbatch(["ds_config.json"], nodes=1, gpus_per_node=4, minutes=5)
     assert "#SBATCH --time=5\n" in script
 
 
@@ -87,7 +86,7 @@ def test_a_job_has_time_for_all_its_configs(tmp_path):
 
 
 def test_bash_understands_a_script():
-    script = sbatch(["it's.json"], nodes=1, gpus_per_node=1, name="it's")
+    script = sbatch(["it's.json"], nodes=1, gpus_per_node=1)
     result = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 

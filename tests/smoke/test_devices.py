@@ -187,6 +187,6 @@ def test_a_gpu_that_is_not_there_is_told_before_anything_is_imported(monkeypatch
     document = documents.from_dict({})
     linted = [(FileReport("c.json", document, stack=None, target={}, missing=[], findings=[]), None)]
     (said,) = training_runs.prove_all(linted, training_runs.Smoke(device="cuda"))
-    assert "--smoke-device cuda needs a GPU for each rank, and nvidia-smi shows none" in said
+    assert "--smoke-device cuda needs a GPU for each rank, and nvidia-smi shows none" in str(said)
     with pytest.raises(StartedError):
         training_runs.prove_all(linted, training_runs.Smoke(device="cpu"))

@@ -10,6 +10,7 @@ from multiprocessing.connection import Pipe
 import pytest
 import torch
 from linted import config_of
+from shown_engines import UNSAVED
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, RankEnd, Step
 from ds_lint.facts import Facts
@@ -21,12 +22,12 @@ from ds_lint.smoke.rank.environment import NoGpu
 from ds_lint.smoke.records import hanging
 from ds_lint.smoke.records.cause import cause_of
 from ds_lint.smoke.records.failure import as_told, failure
-from ds_lint.smoke.records.job import Evidence, Job, Raised
+from ds_lint.smoke.records.job import Evidence, Job, Raised, Reference
 from ds_lint.smoke.records.messages import IMPORTING, Ended
 from ds_lint.smoke.standins import ops
 from ds_lint.smoke.standins.ops import NoStandIn
 from ds_lint.smoke.verify import saving
-from ds_lint.smoke.verify.check import Runs
+from ds_lint.smoke.verify.check import SmallRun
 from ds_lint.source import documents
 
 GLOO = "[pair.cc:553] Connection closed by peer"
@@ -243,12 +244,11 @@ def test_losses_of_gpus_are_compared_to_a_tolerance():
     def told(mode, after):
         before = [Step(4.0, [1e-3], None, None, is_skipped=False)] * 5
         again = [Step(loss, [1e-3], None, None, is_skipped=False) for loss in after]
-        job = Job("{}", "deepspeed", "/run", mode=mode)
         seen = [Evidence(0, steps=before, fingerprint={"x": "1"})]
         resumed = [Evidence(0, steps=again, fingerprint={"x": "1"})]
-        runs = Runs(job, frozenset(), seen, resumed, None, None, None, None, None)
+        run = SmallRun(train=seen, mode=mode, resumed=resumed, reference=Reference(), **UNSAVED)
         config = config_of(documents.from_dict({}), target=Target(), stack="deepspeed", facts=Facts(world_size=1))
-        (check,) = saving.resume(Expectation(config, {}, {}), runs)
+        (check,) = saving.resume(Expectation(config, {}, {}), run)
         return check.status, check.message.rpartition("losses ")[2]
 
     assert told(CUDA, [4.0, 4.0]) == ("pass", "bitwise")

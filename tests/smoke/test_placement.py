@@ -6,13 +6,13 @@ import json
 
 import pytest
 from linted import config_of
+from shown_engines import observed
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
 from ds_lint.smoke.expected.expectation import Expectation
-from ds_lint.smoke.records.job import Engine, Evidence, Job
-from ds_lint.smoke.verify.check import Runs
+from ds_lint.smoke.records.job import Engine, Evidence
 from ds_lint.smoke.verify.offload import placement
 from ds_lint.smoke.verify.shares import sharding
 from ds_lint.source import documents
@@ -38,8 +38,7 @@ def seen(*, mode=CUDA, master=("cpu",), is_pinned=True):
         is_pinned=is_pinned,
     )
     evidence = Evidence(0, engine=engine, devices={"parameters": ["cuda"], "master weights": list(master)})
-    job = Job("", "deepspeed", "/run", world_size=1, mode=mode)
-    return Runs(job, frozenset(), [evidence], None, None, None, None, None, None)
+    return observed([evidence], mode)
 
 
 def expected(settings):

@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from shown_engines import observed, runs, shown
 
 from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.observe import probes
@@ -27,7 +28,7 @@ def expectation(schedule=None, stack="deepspeed"):
 def run_with(scheduler, rates):
     steps = [SimpleNamespace(learning_rates=[rate], is_skipped=False) for rate in rates]
     return SimpleNamespace(
-        script=[SimpleNamespace(scheduler=scheduler, own_rates=None)],
+        ranks=[SimpleNamespace(scheduler=scheduler, own_rates=None)],
         train=[SimpleNamespace(steps=steps)],
         adapted=frozenset(),
         is_pipeline=False,
@@ -49,11 +50,11 @@ def test_without_a_scheduler_the_rates_are_those_of_the_config(rates, status):
 def test_tied_weights_of_a_class_of_the_script_are_not_lost_in_a_loader_that_it_does_not_have(is_of_transformers):
     evidence = SimpleNamespace(tied=TIED, tied_after=TIED)
     stored = dict.fromkeys(TIED[0], "0")
-    runs = SimpleNamespace(
-        train=[evidence], exported=Exported(stored=stored, loaded=stored), job=SimpleNamespace(has_adapters=False),
+    run = SimpleNamespace(
+        train=[evidence], exported=Exported(stored=stored, loaded=stored), has_adapters=False,
         is_of_transformers=is_of_transformers,
     )  # fmt: skip
-    (check,) = ties.tied_weights(expectation(), runs)
+    (check,) = ties.tied_weights(expectation(), run)
     assert check.status == ("fail" if is_of_transformers else "pass")
     assert ("from_pretrained" in check.message) is is_of_transformers
 
@@ -75,9 +76,10 @@ def test_an_engine_of_stage_3_without_an_optimizer_has_no_learning_rates():
 
 @pytest.mark.parametrize(("is_script", "word"), [(False, "generated"), (True, "labels")])
 def test_the_data_of_a_script_may_be_why_a_loss_is_not_a_number(is_script, word):
-    rank = SimpleNamespace(steps=[SimpleNamespace(loss=math.nan)])
-    found = SimpleNamespace(train=[rank], is_script=is_script, lacks_backward=False)
-    (check,) = precision.loss(SimpleNamespace(dtype=SimpleNamespace(key=None)), found)
+    one = shown()
+    one.evidence.steps = [SimpleNamespace(loss=math.nan)]
+    run = runs([one]) if is_script else observed([one.evidence])
+    (check,) = precision.loss(SimpleNamespace(dtype=SimpleNamespace(key=None)), run)
     assert check.status == "fail"
     assert word in check.help
 

@@ -6,6 +6,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from shown_engines import observed
 
 from ds_lint.diagnostics.verdict import CPU, Communication, Held, PeakMemory
 from ds_lint.facts import Facts
@@ -124,8 +125,8 @@ def test_without_room_for_a_checkpoint_all_steps_but_the_first_are_timed(measure
 
 @pytest.mark.parametrize("check", [script_saving.export, replayed.resume])
 def test_without_room_what_is_not_saved_is_not_checked(check):
-    runs = SimpleNamespace(script=[engine(no_room="the disk of /tmp has 1.0 GB free")], repetition=None)
-    (found,) = check(SimpleNamespace(stage=None, optimizer_offload=None), runs)
+    run = SimpleNamespace(ranks=[engine(no_room="the disk of /tmp has 1.0 GB free")], repetition=None)
+    (found,) = check(SimpleNamespace(stage=None, optimizer_offload=None), run)
     assert (found.status, found.message) == ("skip", "the disk of /tmp has 1.0 GB free")
 
 
@@ -134,10 +135,7 @@ def test_weights_that_are_too_large_to_compare_are_said_to_be(check, name):
     why = "the model has 140 GB of weights"
     stage = Requested(3, "zero_optimization.stage")
     wanted = SimpleNamespace(stage=stage, gathers=True, key=lambda *_path: None)
-    job = SimpleNamespace(has_adapters=False)
-    (found,) = check(
-        wanted, SimpleNamespace(train=[Evidence(0, uncompared=why)], exported=None, job=job, is_of_transformers=True)
-    )
+    (found,) = check(wanted, observed([Evidence(0, uncompared=why)]))
     assert (found.id, found.status, found.message) == (name, "skip", why)
 
 

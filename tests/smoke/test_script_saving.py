@@ -14,7 +14,7 @@ REFUSAL = "engine.save_16bit_model returns False and writes nothing"
 
 def told(one, exported=None, verify=export):
     run = runs([one, shown(1)])
-    run.exported = exported
+    run.exported = exported or run.exported
     (check,) = verify(expected(one), run)
     return check.status, check.message
 
@@ -95,9 +95,10 @@ def test_tied_weights_of_a_model_without_from_pretrained_are_tied_in_its_files()
 
 
 def test_tied_weights_of_transformers_are_tied_after_loading_too():
-    one, other = trained(model_class="transformers.Llama"), shown(1, model_class="transformers.Llama")
+    one, other = trained(), shown(1)
     one.evidence.tied = one.evidence.tied_after = [["head", "words"]]
     run = runs([one, other])
+    run.is_of_transformers = True
     run.exported = Exported(files=["model.safetensors"], stored={"words": "a"}, loaded={"words": "a", "head": "b"})
     (check,) = tied_weights(expected(one), run)
     assert check.message == "`head` and `words` are one tensor in the model, but not after from_pretrained"

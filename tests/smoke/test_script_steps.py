@@ -55,10 +55,8 @@ def test_steps_of_other_numbers_of_micro_steps_fail(passes, words):
 
 
 def test_a_loop_of_accelerate_that_does_not_accumulate_gets_help():
-    ranks = [shown(rank, micro_steps=[1, 1, 1]) for rank in (0, 1)]
-    seen = runs(ranks)
-    seen.job.stack = "accelerate"
-    (check,) = batch(expected(ranks[0]), seen)
+    ranks = [shown(rank, micro_steps=[1, 1, 1], stack="accelerate") for rank in (0, 1)]
+    (check,) = batch(expected(ranks[0]), runs(ranks))
     assert check.status == "fail"
     assert check.key == "gradient_accumulation_steps"
     assert "accelerator.accumulate(model)" in check.help

@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given, settings
@@ -90,8 +91,37 @@ def test_what_is_unknown_is_not_guessed(name, tmp_path):
     [document] = shell.read(script, "a.sh")
     [written] = written_by_bash(script, tmp_path)
     assert agrees(document.root, written)
-    if name != "for one command":
-        assert any(member.value.kind == "template" for _, member in walk(document.root))
+    assert any(member.value.kind == "template" for _, member in walk(document.root))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "MB=8\nif false; then\n{}fi\nMB=4\n",
+        "MB=8\nif true; then :; else\n{}fi\nMB=4\n",
+        "STAGE=2 MB=8\ncase $STAGE in 3)\n{};; esac\nMB=4\n",
+        "MB=8\nfalse && {{\n{}}}\nMB=4\n",
+        "MB=8\nexit\n{}",
+        "MB=8\nwhile [ $# -gt 0 ]; do shift\n{}done\nMB=4\n",
+        "MB=8\nfor i in; do\n{}done\nMB=4\n",
+        "write() {{\n{}}}\nMB=8\n",
+        "MB=8\nif false; then\nwrite() {{\n{}}}\nfi\n",
+    ],
+)
+def test_what_does_not_run_is_read_as_it_would_run(script):
+    [document] = shell.read(script.format('cat > ds.json <<EOF\n{"train_batch_size": $MB, "fp16": {}}\nEOF\n'), "a.sh")
+    assert plain(document.root) == {"train_batch_size": 8, "fp16": {}}
+
+
+@pytest.mark.parametrize(
+    "endless",
+    ["f() { f; }\nf\n", "for i in {1..99}; do for j in {1..99}; do for k in {1..99}; do :; done; done; done\n",
+     "A=" + 200_000 * "x" + "\n"],
+    ids=["function", "loops", "word"],
+)  # fmt: skip
+def test_a_script_that_does_more_than_scripts_do_keeps_its_configs(endless):
+    [document] = shell.read(f'MB=8\n{endless}cat <<EOF\n{{"train_batch_size": $MB, "fp16": {{}}}}\nEOF\nMB=4\n', "a.sh")
+    assert document.root.get("train_batch_size").kind == "template"
 
 
 WORDS = st.sampled_from(
@@ -164,6 +194,18 @@ def test_generated_scripts_are_read_as_bash_runs_them(script, tmp_path_factory):
     ],
 )
 def test_what_is_no_config_is_passed_over(script):
+    assert shell.read(script, "a.sh") == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "deepspeed train.py --train_batch_size 8 --gradient_clipping 1.0 --deepspeed ds.json\n",
+        "cat <<EOF\nUsage: train_batch_size gradient_clipping {zero_optimization}\nEOF\n",
+    ],
+)
+def test_a_script_that_writes_no_config_is_not_parsed(script, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tree_sitter", None)  # then importing it raises
     assert shell.read(script, "a.sh") == []
 
 

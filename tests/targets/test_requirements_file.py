@@ -28,11 +28,11 @@ def test_the_lines_of_a_file(project, text, specifier, line):
     project({"requirements.txt": ""})
     with open("requirements.txt", "w", encoding="utf-8", newline="") as file:
         file.write(text)
-    found = [(each.specifier, each.source) for each in requirements_of("requirements.txt")]
+    found = [(each.specifier, str(each.place)) for each in requirements_of("requirements.txt")]
     assert found == ([(specifier, f"requirements.txt:{line}")] if specifier else [])
 
 
 @pytest.mark.parametrize("option", ["-r ", "-r", "-c ", "--requirement ", "--requirement=", "--constraint="])
 def test_files_include_files(project, option):
     project({"a/requirements.txt": f"{option}../b/more.txt", "b/more.txt": "\n-r ../a/requirements.txt\ndeepspeed<1"})
-    assert [each.source for each in requirements_of("a/requirements.txt")] == ["b/more.txt:3"]
+    assert [str(each.place) for each in requirements_of("a/requirements.txt")] == ["b/more.txt:3"]

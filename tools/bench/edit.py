@@ -1,6 +1,6 @@
 """Measure what an edit costs in the language server, from the change to the diagnostics.
 
-    python -m tools.bench.edit [--edits 300] [--size 4096]
+    python -m tools.bench.edit
 
 A real server over pipes, one character typed at a time into a config of 4 KB, as an editor sends it, 50 in a second.
 Wall time, and CPU time of the server where the system tells it (Linux); then the same with a launch of the config, with
@@ -10,7 +10,6 @@ process to the answer to ``initialize``. Ratios are to ``python -c pass`` of the
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -30,7 +29,8 @@ ROOT = Path(__file__).parent.parent.parent
 CLEAN = json.loads((ROOT / "examples" / "clean.json").read_text(encoding="utf-8"))
 MISTAKES = {"gradient_cliping": 1.0, "zero_optimisation": {}, "fp16": {"enabled": "yes", "los_scale": 0}}
 LAUNCH = "deepspeed --num_gpus 8 train.py --deepspeed_config ds_config_launched.json\n"
-STARTS = 7
+STARTS, EDITS = 7, 300
+SIZE = 4096  # of the config, in bytes
 WARM_UP = 20
 _PAUSE = 0.02  # seconds between two edits
 
@@ -132,19 +132,15 @@ class Text:
 
 def main() -> None:
     """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--edits", type=int, default=300)
-    options.add_argument("--size", type=int, default=4096, help="of the config, in bytes")
-    chosen = options.parse_args()
     base = statistics.median(_timed(_bare) for _ in range(21))
     _line("python -c pass", [base], base)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / ".git").mkdir()
         starts = [_start(folder) for _ in range(STARTS)]
         server = Server(folder)
-        clean, broken = _of_size(CLEAN, chosen.size), _of_size({**CLEAN, **MISTAKES}, chosen.size)
+        clean, broken = _of_size(CLEAN, SIZE), _of_size({**CLEAN, **MISTAKES}, SIZE)
         text = Text(server, folder, "ds_config_clean.json", clean)
-        bench = Bench(server, chosen.edits, base)
+        bench = Bench(server, EDITS, base)
         bench.run("an edit of a clean config", text.type)
         bench.run("hover", lambda: text.ask("textDocument/hover"))
         bench.run("completion", lambda: text.ask("textDocument/completion"))

@@ -1,6 +1,6 @@
 """Measure what the pre-commit hook costs: the first run, which installs it, and the later ones.
 
-    python -m tools.bench.pre_commit [--rounds 11] [--others 1000]
+    python -m tools.bench.pre_commit [--rounds 11]
 
 In a repository made for it, with configs among other JSON files. Seconds on the clock, of whole ``pre-commit`` runs;
 the later ones interleaved with those of a hook that does nothing, medians. Nothing is cached before the first run, so
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIG = json.loads((ROOT / "examples" / "clean.json").read_text(encoding="utf-8"))
-CONFIGS = 10
+CONFIGS, OTHERS = 10, 1000  # files that are configs, and other JSON
 OTHER = {"model_type": "llama", "torch_dtype": "bfloat16", "hidden_size": 4096, "num_hidden_layers": 32}
 
 HOOKS = """\
@@ -38,17 +38,16 @@ def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=11)
-    options.add_argument("--others", type=int, default=1000, help="JSON files that are not configs (default: 1000)")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         project.mkdir()
         os.environ.update(PRE_COMMIT_HOME=f"{folder}/hooks", PIP_NO_CACHE_DIR="1", XDG_DATA_HOME=f"{folder}/data")
-        _fill(project, chosen.others)
+        _fill(project)
         first = _seconds(project, "ds-lint", "--all-files")
         later: dict[str, list[float]] = {}
         runs = {
-            f"{CONFIGS} configs among {chosen.others} other files": ["--all-files"],
+            f"{CONFIGS} configs among {OTHERS} other files": ["--all-files"],
             "one config": ["--files", "config-0.json"],
         }
         for _ in range(chosen.rounds):
@@ -60,12 +59,12 @@ def main() -> None:
         sys.stdout.write(f"{what:60} {statistics.median(seconds):6.2f} s\n")
 
 
-def _fill(project: Path, others: int) -> None:
+def _fill(project: Path) -> None:
     """A repository with configs, other JSON files and the hooks."""
     for number in range(CONFIGS):
         config = {**CONFIG, "steps_per_print": number + 1}
         (project / f"config-{number}.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
-    for number in range(others):
+    for number in range(OTHERS):
         (project / f"other-{number}.json").write_text(json.dumps({**OTHER, "seed": number}), encoding="utf-8")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     hooks = HOOKS.format(ours=ROOT, commit=commit.strip())

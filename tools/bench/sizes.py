@@ -1,6 +1,6 @@
 """Measure how the time of ds-lint grows with its input: ten times the input takes at most 15 times the time.
 
-    python -m tools.bench.sizes [--only WORD] [--most 60]
+    python -m tools.bench.sizes [--only WORD]
 
 For each kind of input (``size_texts``) a project of a size and one of ten times that size, each checked by a process of
 its own. CPU time of the process (user and system), without that of a check of the same command with one unit. Where
@@ -26,27 +26,27 @@ ROOT = Path(__file__).parent.parent.parent
 TIMES = 10
 MOST = 15.0  # times the time
 _LEAST = 0.1  # seconds that a ratio is taken of
+_LONGEST = 60  # seconds of one process
 
 
 def main() -> None:
     """Print the table; the status is 1 if something grows too fast."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", metavar="WORD", default="", help="the kinds of input with this in their name")
-    options.add_argument("--most", type=int, metavar="S", default=60, help="seconds for one process (default: 60)")
     chosen = options.parse_args()
     failed = 0
     sys.stdout.write(f"{'input':42} {'bytes':>9} {'seconds':>8} {'x10':>8} {'ratio':>6}\n")
     for case in ALL:
         if chosen.only in case.name:
-            failed += _line(case, chosen.most)
+            failed += _line(case)
     sys.exit(1 if failed else 0)
 
 
-def _line(case: Case, most: int) -> bool:
+def _line(case: Case) -> bool:
     """Print the line of one kind of input, and return whether it grows too fast."""
-    start, _ = measured(case, 1, most)
-    small, size = measured(case, case.units, most)
-    large, _ = measured(case, case.units * TIMES, most)
+    start, _ = measured(case, 1, _LONGEST)
+    small, size = measured(case, case.units, _LONGEST)
+    large, _ = measured(case, case.units * TIMES, _LONGEST)
     ratio = grown(start, small, large)
     is_slow = ratio is not None and ratio > MOST
     shown = f"{ratio:6.1f}" if ratio is not None else "     -"

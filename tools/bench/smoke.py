@@ -13,14 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.smoke.small_run.proof import STEPS, STEPS_AFTER
-from tools.bench.times import Time, median, timed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CONFIG = {
     "train_micro_batch_size_per_gpu": 2,
@@ -58,6 +64,30 @@ train({STEPS_AFTER})
 sys.stdout.flush()
 os._exit(0)
 """
+
+
+class Time(NamedTuple):
+    """Seconds of one run, and those of the processors, of all its processes."""
+
+    wall: float
+    cpu: float
+
+
+def median(times: list[Time]) -> Time:
+    """The median of each column."""
+    return Time(*(statistics.median(column) for column in zip(*times, strict=True)))
+
+
+def timed(run: Callable[[], None]) -> Time:
+    """The time of one run, whose processes have ended when it returns."""
+    began, used = time.perf_counter(), _cpu()
+    run()
+    return Time(time.perf_counter() - began, _cpu() - used)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

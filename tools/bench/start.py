@@ -1,6 +1,6 @@
 """Measure what ``ds-lint check`` and ``ds-lint memory`` cost, as ratios to ``python -c pass`` of the same interpreter.
 
-    python -m tools.bench.start [--rounds 41] [--ds-lint PATH]
+    python -m tools.bench.start [--rounds 41]
 
 Whole processes, CPU time (user and system, of the child alone), interleaved, medians of one run. Run it with the
 interpreter of the environment that ds-lint is installed in, and with PYTHONDONTWRITEBYTECODE unset. The script that
@@ -33,10 +33,9 @@ def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=41)
-    options.add_argument("--ds-lint", default=shutil.which("ds-lint", path=str(Path(sys.executable).parent)))
-    chosen = options.parse_args()
-    if chosen.ds_lint is None:
-        options.error("ds-lint is not installed beside this interpreter; give --ds-lint")
+    chosen, ours = options.parse_args(), shutil.which("ds-lint", path=str(Path(sys.executable).parent))
+    if ours is None:
+        options.error("ds-lint is not installed beside this interpreter")
     if os.environ.get("PYTHONDONTWRITEBYTECODE"):
         options.error("PYTHONDONTWRITEBYTECODE is set: every start would compile ds-lint again")
     with tempfile.TemporaryDirectory() as folder:
@@ -48,11 +47,11 @@ def main() -> None:
         model = Path(folder) / "model"
         model.mkdir()
         (model / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
-        memory = [chosen.ds_lint, "memory", str(clean), "--model", str(model), *RUN]
+        memory = [ours, "memory", str(clean), "--model", str(model), *RUN]
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
-            "ds-lint check clean.json": [chosen.ds_lint, "check", str(clean)],
-            f"ds-lint check, {MANY} files": [chosen.ds_lint, "check", *copies],
+            "ds-lint check clean.json": [ours, "check", str(clean)],
+            f"ds-lint check, {MANY} files": [ours, "check", *copies],
             "ds-lint memory, 70B": memory,
             "ds-lint memory, 70B, --sweep": [*memory, "--sweep"],
         }

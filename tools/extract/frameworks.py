@@ -12,133 +12,51 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ds_lint import frameworks
+from ds_lint.frameworks.layout import SourcePart
 from tools.extract import source
 from tools.extract.releases import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ds_lint.frameworks.layout import SourceLayout
+    from ds_lint.frameworks.record import Framework
+
 SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 
 Facts = dict[str, Any]
 Assigned = dict[str, list[tuple[str, list[str]]]]  # by training argument, each expression with its conditions
+FRAMEWORKS = {name: one for name, one in frameworks.FRAMEWORKS.items() if one.source is not None}
 
 
-class Part(NamedTuple):
-    """What a release must have, if it is not older than ``since`` nor as new as ``before``: files, or a class.
-
-    ``what`` is a glob below the folder of the release, or the pattern of a name.
-    """
-
-    what: str
-    since: str = "0"
-    before: str = ""
-
-    def is_of(self, release: str | None) -> bool:
-        """Whether a release must have it; None is any that is newer than those that are known."""
-        if release is None:
-            return not self.before
-        is_older = not self.before or number(release) < number(self.before)
-        return number(release) >= number(self.since) and is_older
-
-
-class Framework(NamedTuple):
-    """Where a framework has what it makes of a recipe."""
-
-    package: str
-    modules: tuple[Part, ...]  # with the classes of fields
-    roots: tuple[Part, ...]  # the classes that a recipe is read into
-    builders: tuple[Part, ...] = ()  # with functions that make training arguments
-    names: tuple[str, ...] = ()  # of these functions' training arguments
-    refusing: tuple[Part, ...] = ()  # with functions that reject
-    readers: tuple[str, ...] = ()  # other functions that are handed training arguments, and only read them
-    loaders: tuple[str, ...] = ()  # functions that take over what was saved, by names that are not written out
-    unread: tuple[str, ...] = ()  # classes in other modules, whose fields the store lacks
-
-    @property
-    def import_name(self) -> str:
-        """The package as its modules import each other."""
-        return self.modules[0].what.removeprefix("**/").partition("/")[0]
-
-
-FRAMEWORKS = {
-    "LLaMA-Factory": Framework(
-        "llamafactory",
-        (Part("llamafactory/hparams/*_args.py"),),
-        (
-            Part("ModelArguments"),
-            Part("DataArguments"),
-            Part("TrainingArguments", since="0.9.2"),
-            Part("FinetuningArguments"),
-            Part("GeneratingArguments"),
-        ),
-        (Part("llamafactory/hparams/parser.py"), Part("llamafactory/train/trainer_utils.py")),
-        ("training_args",),
-        (Part("llamafactory/hparams/parser.py"),),
-        readers=("Trainer.get_optimizer_cls_and_kwargs", "model_args.apply_kt_config"),
-    ),
-    "axolotl": Framework(
-        "axolotl",
-        (Part("**/axolotl/utils/schemas/*.py"),),
-        (Part("AxolotlInputConfig"),),
-        (
-            Part("**/axolotl/core/trainer_builder.py", before="0.10"),
-            Part("**/axolotl/core/builders/base.py", since="0.10"),
-            Part("**/axolotl/core/builders/causal.py", since="0.10"),
-        ),
-        ("training_args_kwargs", "training_arguments_kwargs"),
-        (
-            Part("**/axolotl/utils/schemas/config.py"),
-            Part("**/axolotl/utils/schemas/validation.py", since="0.12"),
-        ),
-    ),
-    "ms-swift": Framework(
-        "ms-swift",
-        (
-            Part("swift/arguments/**/*.py", since="4.0"),
-            Part("swift/llm/argument/**/*.py", before="4.0"),
-            Part("swift/trainers/arguments.py"),
-        ),
-        (
-            Part("TrainArguments", before="4.0"),
-            Part("SftArguments", since="4.0"),
-            Part("PretrainArguments", since="4.0"),
-            Part("RLHFArguments"),
-        ),
-        (
-            Part("swift/arguments/**/*.py", since="4.0"),
-            Part("swift/llm/argument/**/*.py", before="4.0"),
-            Part("swift/trainers/arguments.py"),
-        ),
-        ("self",),
-        loaders=("from_pretrained", "load_args_from_ckpt"),
-        unread=("GRPOArgumentsMixin", "RayArguments"),
-    ),
-    "TRL": Framework(
-        "trl",
-        (Part("trl/trainer/*_config.py"), Part("trl/scripts/utils.py", since="0.16")),
-        (Part(r"(?!DDPO|AlignProp)\w*Config"), Part(r"\w*ScriptArguments", since="0.16")),
-        unread=("OnPolicyConfig", "_KTOConfig"),
-    ),
-}
+def is_of(part: SourcePart, release: str | None) -> bool:
+    """Whether a release must have a part; None is any that is newer than those that are known."""
+    if release is None:
+        return not part.before
+    is_older = not part.before or number(release) < number(part.before)
+    return number(release) >= number(part.since) and is_older
 
 
 def extract(framework: Framework, tree: Path, release: str | None = None) -> Facts:
     """What one release makes of a recipe; one whose number is not told is taken for new."""
+    layout = framework.source
+    if layout is None:
+        raise LookupError(f"the record of {framework.name} does not say where its source has the fields")
     known = transformers_fields()
     fields: dict[str, set[str]] = {}  # each with the defaults that it has in some class
-    for cls in _classes(tree, framework, release):
+    for cls in _classes(tree, layout, release):
         for name, field in source.fields(cls).items():
             fields.setdefault(name, set()).add(json.dumps(field.get("default", _NONE)))
-    functions = [one for path in _files(tree, framework.builders, release) for one in _functions(path)]
-    renames = framework.package == "axolotl"
-    assigned = _assigned(functions, framework.names, all_conditions=renames)
-    if framework.builders and not assigned:
-        raise LookupError(f"no builder assigns anything to {' or '.join(framework.names)}")
+    functions = [one for path in _files(tree, layout.builders, release) for one in _functions(path)]
+    renames = framework.renames
+    assigned = _assigned(functions, layout.names, all_conditions=renames)
+    if layout.builders and not assigned:
+        raise LookupError(f"no builder assigns anything to {' or '.join(layout.names)}")
     has_default = {name: json.loads(*defaults) for name, defaults in fields.items() if len(defaults) == 1}
     facts: Facts = {"fields": sorted(set(fields) - known)}
     if renames:
-        _verify_nothing_hides(functions, framework.names)
+        _verify_nothing_hides(functions, layout.names)
         assigned = _with_words(assigned, tree)
         facts["defaults"] = {name: value for name, value in sorted(has_default.items()) if value not in (None, _NONE)}
         facts["unknown"] = sorted(name for name in fields if has_default.get(name, _NONE) == _NONE)
@@ -148,18 +66,18 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
             if name in known
         }
     else:
-        _verify_attributes(functions, framework)
+        _verify_attributes(functions, layout)
         sets = {name for name, uses in assigned.items() for _, only_if in uses if f"{name} is None" not in only_if}
         fills = set(assigned) - sets
         own = {name for name in fields if name in known}
         uncertain = {name for name in own if has_default.get(name, _NONE) in (None, _NONE)} | fills
-        if framework.package == "trl":
-            uncertain |= own  # which of its configs a script uses, no recipe tells
+        if layout.has_several_configs:
+            uncertain |= own
         facts["defaults"] = {name: has_default[name] for name in sorted(own - uncertain)}
         facts["unknown"] = sorted(uncertain & known)
         facts["sets"] = sorted(sets & known)
     facts["behaviours"] = [name for name, does in _BEHAVIOURS.items() if any(map(does, functions))]
-    facts["refusals"] = list(_refusals(_files(tree, framework.refusing, release)))
+    facts["refusals"] = list(_refusals(_files(tree, layout.refusing, release)))
     return facts
 
 
@@ -181,9 +99,9 @@ def transformers_fields() -> set[str]:
     return set(store["training_arguments"])
 
 
-def _files(tree: Path, parts: Iterable[Part], release: str | None) -> Iterator[Path]:
+def _files(tree: Path, parts: Iterable[SourcePart], release: str | None) -> Iterator[Path]:
     for part in parts:
-        if part.is_of(release):
+        if is_of(part, release):
             found = sorted(tree.glob(part.what))
             if not found:
                 raise LookupError(f"there is no {part.what} in {tree}")
@@ -198,19 +116,19 @@ class _Class(NamedTuple):
     module: source.Module
 
 
-def _classes(tree: Path, framework: Framework, release: str | None) -> list[ast.ClassDef]:
+def _classes(tree: Path, layout: SourceLayout, release: str | None) -> list[ast.ClassDef]:
     """The classes that a recipe is read into, and those below them in the framework."""
     known: dict[str, list[_Class]] = {}
-    for path in _files(tree, framework.modules, release):
+    for path in _files(tree, layout.modules, release):
         module = source.parse(path)
         for node in ast.walk(module):
             if isinstance(node, ast.ClassDef):
                 known.setdefault(node.name, []).append(_Class(node, module))
     pending, found = list[_Class](), list[ast.ClassDef]()
-    for root in framework.roots:
+    for root in layout.roots:
         named = [cls for name, classes in known.items() if re.fullmatch(root.what, name) for cls in classes]
-        if not named and root.is_of(release):
-            raise LookupError(f"no class {root.what} in {', '.join(part.what for part in framework.modules)} of {tree}")
+        if not named and is_of(root, release):
+            raise LookupError(f"no class {root.what} in {', '.join(part.what for part in layout.modules)} of {tree}")
         pending += named
     while pending:
         cls = pending.pop()
@@ -218,18 +136,23 @@ def _classes(tree: Path, framework: Framework, release: str | None) -> list[ast.
             found.append(cls.node)
             for base in cls.node.bases:
                 name = ast.unparse(base).split(".")[-1]
-                if name not in known and name not in framework.unread:
-                    _verify_foreign(cls, name, framework)
+                if name not in known and name not in layout.unread:
+                    _verify_foreign(cls, name, layout)
                 pending += known.get(name, ())
     return found
 
 
-def _verify_foreign(cls: _Class, base: str, framework: Framework) -> None:
+def _import_name(layout: SourceLayout) -> str:
+    """The package as its modules import each other."""
+    return layout.modules[0].what.removeprefix("**/").partition("/")[0]
+
+
+def _verify_foreign(cls: _Class, base: str, layout: SourceLayout) -> None:
     """A base whose fields are not read is one of another library."""
     for node in ast.walk(cls.module):
         if isinstance(node, ast.ImportFrom) and base in [alias.asname or alias.name for alias in node.names]:
             origin = node.module or ""
-            if not node.level and origin.partition(".")[0] != framework.import_name:
+            if not node.level and origin.partition(".")[0] != _import_name(layout):
                 return
             raise LookupError(f"{cls.node.name} inherits from {base}, which is in {'.' * node.level}{origin}")
         if isinstance(node, ast.Name) and node.id == base and isinstance(node.ctx, ast.Store):
@@ -280,16 +203,16 @@ def _target(target: ast.expr, owners: set[str], names: source.Names) -> str | No
     return None
 
 
-def _verify_attributes(functions: list[ast.FunctionDef], framework: Framework) -> None:
+def _verify_attributes(functions: list[ast.FunctionDef], layout: SourceLayout) -> None:
     """Training arguments that are an object get their attributes by assignments, in the functions that are read."""
-    owners = {f"{name}{suffix}" for name in framework.names for suffix in ("", ".__dict__")}
-    owners |= {f"vars({name})" for name in framework.names}
-    handed = {name for name in framework.names if name != "self"}  # which every other call is handed
-    known = {*(function.name for function in functions), *_READERS, *framework.readers}
+    owners = {f"{name}{suffix}" for name in layout.names for suffix in ("", ".__dict__")}
+    owners |= {f"vars({name})" for name in layout.names}
+    handed = {name for name in layout.names if name != "self"}  # which every other call is handed
+    known = {*(function.name for function in functions), *_READERS, *layout.readers}
     for function in functions:
         for node in ast.walk(function):
             target = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else None
-            if target is not None and ast.unparse(target) in owners - {*framework.names}:
+            if target is not None and ast.unparse(target) in owners - {*layout.names}:
                 raise LookupError(f"training arguments are set by an item of {ast.unparse(target)}")
             if not isinstance(node, ast.Call):
                 continue
@@ -297,9 +220,9 @@ def _verify_attributes(functions: list[ast.FunctionDef], framework: Framework) -
             owner, _, method = called.rpartition(".")
             passed = {ast.unparse(one) for one in (*node.args, *(keyword.value for keyword in node.keywords))}
             is_written = called in _SETTERS and bool(node.args) and ast.unparse(node.args[0]) in owners
-            is_written |= owner in framework.names and method == "__setattr__"
-            is_written |= owner in owners - {*framework.names} and method in ("__setitem__", "setdefault", "update")
-            if is_written and function.name not in framework.loaders:
+            is_written |= owner in layout.names and method == "__setattr__"
+            is_written |= owner in owners - {*layout.names} and method in ("__setitem__", "setdefault", "update")
+            if is_written and function.name not in layout.loaders:
                 raise LookupError(f"training arguments are set by {source.brief(node)}")
             if passed & handed and called not in known and method not in known:
                 raise LookupError(f"training arguments are handed to {called}, which is not read")
@@ -346,7 +269,7 @@ def _is_own(call: ast.Call, defined: set[str]) -> bool:
 def _with_words(assigned: Assigned, tree: Path) -> Assigned:
     """Expressions with the words of an enumeration instead of a loop over it."""
     enumeration = "CustomSupportedOptimizers"
-    (path, *_) = _files(tree, [Part("**/axolotl/utils/schemas/enums.py")], None)
+    (path, *_) = _files(tree, [SourcePart("**/axolotl/utils/schemas/enums.py")], None)
     members = source.find(source.parse(path), enumeration).body
     words = [source.literal(node.value, {}) for node in members if isinstance(node, ast.Assign)]
     loop = f"[opt.value for opt in {enumeration}]"

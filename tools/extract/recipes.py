@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tools.extract import history
-from tools.extract.frameworks import FRAMEWORKS, SCHEMAS, Facts, Framework, extract
+from tools.extract.frameworks import FRAMEWORKS, SCHEMAS, Facts, extract
 from tools.extract.reading import (
     ExtractionError,
     Parser,
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-__all__ = ["FRAMEWORKS", "STORE", "Framework", "extract", "known", "main", "merged"]
+    from ds_lint.frameworks.record import Framework
+
+__all__ = ["FRAMEWORKS", "STORE", "extract", "known", "main", "merged"]
 
 STORE = SCHEMAS / "recipes.json"
 

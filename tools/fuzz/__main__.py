@@ -39,10 +39,8 @@ def main() -> None:
     """Run, print the table, and end with 1 if something failed."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=600, help="of all trials together (default: 600)")
-    options.add_argument("--trials", type=int, help="end after so many, too")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--only", default="", metavar="WORD", help="the surfaces with this in their name")
-    options.add_argument("--each", type=float, default=3.0, metavar="S", help="CPU seconds of one trial (default: 3)")
     options.add_argument(
         "--corpus", action="append", default=[], metavar="DIR", help="a folder of real files to mutate"
     )
@@ -51,9 +49,7 @@ def main() -> None:
     keep = Path(chosen.keep).resolve() if chosen.keep else None
     corpus = tuple(str(Path(folder).resolve()) for folder in chosen.corpus)
     _limit_memory()
-    tried, failed = fuzzed(
-        chosen.seed, chosen.seconds, chosen.trials, chosen.only, each=chosen.each, corpus=corpus, keep=keep
-    )
+    tried, failed = fuzzed(chosen.seed, chosen.seconds, only=chosen.only, corpus=corpus, keep=keep)
     for name, number in sorted(tried.items()):
         sys.stdout.write(f"{name:28} {number:9,}\n")
     sys.stdout.write(f"{'all':28} {sum(tried.values()):9,}, {len(failed)} kinds of failures\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
 class Failure(NamedTuple):
@@ -82,15 +82,3 @@ def _runs(failure: Failure, reasons: Reasons, one: str, other: Sequence[str]) ->
             else:
                 runs.append((place, place))
     return runs
-
-
-def open_ended(found: Mapping[str, Any], library: Sequence[str], other: Sequence[str]) -> dict[str, Any]:
-    """A range without its bounds where it reaches the newest or the oldest release that was looked at."""
-    kept = dict(found)
-    if kept["until"] == library[-1]:
-        del kept["until"]
-    if kept["until_other"] == other[-1]:
-        del kept["until_other"]
-    if kept["since_other"] == other[0]:
-        del kept["since_other"]
-    return kept

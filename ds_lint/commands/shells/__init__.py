@@ -24,7 +24,7 @@ class Words(NamedTuple):
 Taken = Words | str  # FILES, FOLDERS or ANYTHING
 
 
-class Option(NamedTuple):
+class CompletedOption(NamedTuple):
     """An option by its names; ``takes`` is None if it takes no value."""
 
     names: tuple[str, ...]
@@ -32,16 +32,16 @@ class Option(NamedTuple):
     takes: Taken | None
 
 
-class Command(NamedTuple):
+class CompletedCommand(NamedTuple):
     """A subcommand, and what it takes besides its options; None if nothing."""
 
     name: str
     help: str
-    options: tuple[Option, ...]
+    options: tuple[CompletedOption, ...]
     takes: Taken | None
 
 
-def all_words(commands: list[Command]) -> list[Words]:
+def all_words(commands: list[CompletedCommand]) -> list[Words]:
     """The lists of words that the commands need, each once."""
     taken = [command.takes for command in commands]
     taken += [option.takes for command in commands for option in command.options]

@@ -8,10 +8,10 @@ from ds_lint.commands.shells import Words, all_words, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.commands.shells import Command, Taken
+    from ds_lint.commands.shells import CompletedCommand, Taken
 
 
-def script(commands: list[Command]) -> str:
+def script(commands: list[CompletedCommand]) -> str:
     """What ``eval "$(ds-lint completion bash)"`` defines."""
     lists = "\n".join(
         f"_ds_lint_{one.name}={quoted(' '.join(word for word, _ in one.words))}" for one in all_words(commands)

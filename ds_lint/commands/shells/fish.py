@@ -8,10 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.commands.shells import Command, Option, Taken
+    from ds_lint.commands.shells import CompletedCommand, CompletedOption, Taken
 
 
-def script(commands: list[Command]) -> str:
+def script(commands: list[CompletedCommand]) -> str:
     """What ``ds-lint completion fish | source`` defines."""
     lines = ["# Completion of ds-lint for fish:  ds-lint completion fish | source"]
     for one in all_words(commands):
@@ -29,7 +29,7 @@ def script(commands: list[Command]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _of(command: Command) -> Iterator[str]:
+def _of(command: CompletedCommand) -> Iterator[str]:
     start = f"complete -c ds-lint -n '__fish_seen_subcommand_from {command.name}'"
     if command.takes is not None:
         yield f"{start}{_value(command.takes, of_option=False)}"
@@ -38,7 +38,7 @@ def _of(command: Command) -> Iterator[str]:
         yield f"{start}{_names(option)}{value} -d {_quoted(option.help)}"
 
 
-def _names(option: Option) -> str:
+def _names(option: CompletedOption) -> str:
     return "".join(f" -l {name[2:]}" if name.startswith("--") else f" -s {name[1:]}" for name in option.names)
 
 

@@ -6,10 +6,10 @@ from ds_lint.commands.shells import ANYTHING, FILES, FOLDERS, Words, all_words, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.commands.shells import Command, Option, Taken
+    from ds_lint.commands.shells import CompletedCommand, CompletedOption, Taken
 
 
-def script(commands: list[Command]) -> str:
+def script(commands: list[CompletedCommand]) -> str:
     """What ``eval "$(ds-lint completion zsh)"`` defines."""
     lists = "\n".join(f"_ds_lint_{one.name}=({' '.join(_entry(one))})" for one in all_words(commands))
     named = " ".join(quoted(f"{command.name}:{_without_colons(command.help)}") for command in commands)
@@ -49,7 +49,7 @@ def _entry(one: Words) -> list[str]:
     ]
 
 
-def _case(command: Command) -> str:
+def _case(command: CompletedCommand) -> str:
     specs = [spec for option in command.options for spec in _specs(option)]
     if command.takes is not None:
         specs.append(quoted(f"*:{_message(command.takes)}:{_action(command.takes)}"))
@@ -57,7 +57,7 @@ def _case(command: Command) -> str:
     return f"        {command.name})\n          _arguments \\\n{lines} ;;"
 
 
-def _specs(option: Option) -> list[str]:
+def _specs(option: CompletedOption) -> list[str]:
     told = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     if option.takes is None:
         return [quoted(f"{name}[{told}]") for name in option.names]

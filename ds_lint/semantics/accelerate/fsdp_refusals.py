@@ -108,7 +108,7 @@ def _state_dict_type(launch: AccelerateLaunch, plugin: FsdpPlugin, facts: StackF
         if (plugin.state_dict_type == word) == (sign == "=="):
             taken = [one for one in launch.words("FSDP_STATE_DICT_TYPE") if (one == word) != (sign == "==")]
             what = f"{plugin.state_dict_type}, and FSDP 2 takes only {listed(taken)}"
-            yield _field(plugin, "state_dict_type", what, f"Write {listed(taken)}.".replace(", ", " or "))
+            yield _field(plugin, "state_dict_type", what, f"Write {' or '.join(taken)}.")
 
 
 def _layer_classes(plugin: FsdpPlugin) -> Iterator[LaunchRefusal]:

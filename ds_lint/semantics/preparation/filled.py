@@ -5,14 +5,12 @@ from __future__ import annotations
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.preparation.stages import holds_unknown
 from ds_lint.semantics.preparation.words import source_of
-from ds_lint.source.tree import Member, Node
+from ds_lint.source.tree import Member, Node, node_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
-    from ds_lint.source.tree import KeyPath, Span
-
-_KINDS = {bool: "boolean", int: "integer", float: "float", str: "string", type(None): "null"}
+    from ds_lint.source.tree import KeyPath
 
 
 def fill_in(config: Config) -> Config:
@@ -43,12 +41,3 @@ def _with_value(node: Node, path: KeyPath, value: Node) -> Node:
         for member in node.members
     ]
     return Node(node.kind, node.span, node.value, members, node.items)
-
-
-def node_of(value: object, span: Span) -> Node:
-    """A value as a node of the tree, all of it at one place."""
-    if isinstance(value, dict):
-        return Node("object", span, None, [Member(name, span, node_of(below, span)) for name, below in value.items()])
-    if isinstance(value, list):
-        return Node("array", span, None, None, [node_of(item, span) for item in value])
-    return Node(_KINDS[type(value)], span, value)  # type: ignore[arg-type]

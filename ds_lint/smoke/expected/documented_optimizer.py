@@ -116,10 +116,12 @@ def on_device(rule: UpdateRule, expectation: Expectation, mode: str) -> UpdateRu
     return replace(rule, is_fast=mode == CUDA and is_fused)
 
 
-def update_rule(expectation: Expectation, script: AccelerateScript | None = None) -> UpdateRule | NoReference:
-    """The rule of the optimizer in the config, of the script, or of the training arguments."""
+def update_rule(
+    expectation: Expectation, script: AccelerateScript | None = None, *, by: str = "the reference run"
+) -> UpdateRule | NoReference:
+    """The rule of the optimizer in the config, of the script, or of the training arguments; ``by`` computes it."""
     if expectation.optimizer is None and expectation.config.stack == "trainer":
-        return _of_arguments(expectation)
+        return _of_arguments(expectation, by)
     if expectation.optimizer is None and script is not None:
         return _adamw("AdamW", script.weight_decay, (0.9, 0.999), 1e-8)
     if expectation.optimizer is None:  # as deepspeed_run.py makes it
@@ -129,7 +131,7 @@ def update_rule(expectation: Expectation, script: AccelerateScript | None = None
     kind = _KINDS.get(name.lower())
     constructor = optimizer_constructor(expectation.final)
     if kind is None or constructor is None:
-        return NoReference(key, f"the reference run has no arithmetic for {name}")
+        return NoReference(key, f"{by} has no arithmetic for {name}")
     section = expectation.final.section("optimizer", "params")
     given = plain(section) if section is not None else {}
     assert isinstance(given, dict)  # noqa: S101 - a section is one
@@ -137,10 +139,10 @@ def update_rule(expectation: Expectation, script: AccelerateScript | None = None
         harmless = param in _HARMLESS and (_HARMLESS[param] is None or _HARMLESS[param] == value)
         if value is UNKNOWN or not (harmless or param in _UNDERSTOOD[kind]):
             here = expectation.key("optimizer", "params", param)
-            return NoReference(here, f"the reference run has no arithmetic for {name} with `{param}`")
+            return NoReference(here, f"{by} has no arithmetic for {name} with `{param}`")
     cycle = expectation.schedule
     if cycle is not None and cycle[0] == "OneCycle" and kind != "sgd" and cycle[1].get("cycle_momentum", True):
-        why = "OneCycle changes the betas in every step, and the reference run has no arithmetic for it"
+        why = f"OneCycle changes the betas in every step, and {by} has no arithmetic for it"
         return NoReference(expectation.key("scheduler", "type"), why)
     values = {param: given.get(param, constructor.default(param)) for param in _UNDERSTOOD[kind]}
     if is_on(expectation.final, ZERO, "offload_optimizer", "super_offload") or not _is_offloaded_whole(expectation):
@@ -150,7 +152,7 @@ def update_rule(expectation: Expectation, script: AccelerateScript | None = None
 
 def rule_of_config(expectation: Expectation) -> UpdateRule | NoReference | None:
     """The rule of the optimizer in the config of a script; None if the script makes its optimizer."""
-    return update_rule(expectation) if expectation.optimizer is not None else None
+    return update_rule(expectation, by="ds-lint") if expectation.optimizer is not None else None
 
 
 def _rule(name: str, kind: str, values: Mapping[str, Any]) -> UpdateRule:
@@ -173,16 +175,16 @@ def _rule(name: str, kind: str, values: Mapping[str, Any]) -> UpdateRule:
     )
 
 
-def _of_arguments(expectation: Expectation) -> UpdateRule | NoReference:
+def _of_arguments(expectation: Expectation, by: str) -> UpdateRule | NoReference:
     """The optimizer that the Trainer makes."""
     values = {}
     for name in ("optim", "adam_beta1", "adam_beta2", "adam_epsilon", "weight_decay", "optim_args"):
         found = expectation.config.argument(name)
         values[name] = found.value if found is not None else None
     if str(values["optim"] or _TRAINERS[0]) not in _TRAINERS:
-        return NoReference(None, f"the reference run has no arithmetic for `--optim {values['optim']}`")
+        return NoReference(None, f"{by} has no arithmetic for `--optim {values['optim']}`")
     if values["optim_args"]:
-        return NoReference(None, f"the reference run has no arithmetic for `--optim_args {values['optim_args']}`")
+        return NoReference(None, f"{by} has no arithmetic for `--optim_args {values['optim_args']}`")
     betas = _number(values["adam_beta1"], 0.9), _number(values["adam_beta2"], 0.999)
     return _adamw("AdamW", _number(values["weight_decay"], 0.0), betas, _number(values["adam_epsilon"], 1e-8))
 

@@ -12,7 +12,7 @@ from ds_lint.semantics import configs
 from ds_lint.semantics.arguments import is_asked_for
 from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.batch import BATCH_SIZES, completed, data_parallel_size, multiplies_up, sequence_parallel_ranks
-from ds_lint.semantics.features import bf16_section, is_on, model_dtype, number, number_of, zero_stage
+from ds_lint.semantics.features import DTYPE_NAMES, bf16_section, is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.schedules import TRAINERS_NAMES
 from ds_lint.smoke.records.job import ADAMW, CPU_ADAM
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
-_AUTOCAST_DTYPES = {**_DTYPES, "half": "float16", "float": "float32"}  # ``DtypeEnum`` in runtime/config_utils.py
 ASSUMED = "assumed to match the config"  # the origin of training arguments that are not given
 # Names in the states of the optimizers: deepspeed/ops/adam, lamb and lion; torch/optim/adam.py.
 _ADAM = ("exp_avg", "exp_avg_sq")
@@ -189,10 +188,8 @@ class Expectation:
         """The dtype in which torch_autocast lets layers compute; None if it is off or its dtype is unknown."""
         if not is_on(self.final, "torch_autocast", "enabled"):
             return None
-        value = self.final.value("torch_autocast", "dtype")
-        name = value.removeprefix("torch.") if isinstance(value, str) else ""
-        dtype = _AUTOCAST_DTYPES.get(name, name)
-        return self.requested(dtype, "torch_autocast", "dtype") if dtype in _AUTOCAST_DTYPES.values() else None
+        dtype = _DTYPES.get(DTYPE_NAMES.get(str(self.final.value("torch_autocast", "dtype")), ""))
+        return self.requested(dtype, "torch_autocast", "dtype") if dtype is not None else None
 
     def _named_dtype(self, *path: str) -> Requested | None:
         value = self.final.value(*path)

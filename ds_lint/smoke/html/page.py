@@ -16,7 +16,17 @@ from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Check
 from ds_lint.output import measurements
 from ds_lint.output.harmless import without_secrets
 from ds_lint.output.quantities import in_units
-from ds_lint.output.smoke import KINDS, by_kind, headline, outcome, ranks, shown, shown_config, unsharded, written
+from ds_lint.output.smoke import (
+    KINDS,
+    by_kind,
+    course,
+    outcome,
+    ranks,
+    shown,
+    shown_config,
+    unsharded,
+    written,
+)
 from ds_lint.output.text import counted, shown_path, visible
 from ds_lint.smoke.html import charts
 
@@ -158,7 +168,7 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
     word = outcome(verdict)
     return (
         f'<article id="run-{number}" class="{verdict.status}">'
-        f"<h3>{_badge(verdict.status, word)} {_text(headline(verdict).removeprefix(word).strip())}</h3>"
+        f"<h3>{_badge(verdict.status, word)} {_text(course(verdict))}</h3>"
         f'<p class="quiet">This run shows {_text(SHOWS[verdict.mode])}</p>'
         f"{''.join(f'<section>{part}</section>' for part in parts if part)}</article>"
     )
@@ -166,8 +176,9 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
 
 def _error(verdict: Verdict) -> str:
     log = f"<p>Output of the libraries: <code>{_text(shown_path(verdict.log))}</code></p>" if verdict.log else ""
-    told = verdict.error and not headline(verdict).endswith(visible(verdict.error))
-    return (f'<div class="error-text">{_lines(verdict.error or "")}</div>' if told else "") + log
+    error = (verdict.error or "").strip()
+    has_more = "\n" in error  # than the headline has
+    return (f'<div class="error-text">{_lines(error)}</div>' if has_more else "") + log
 
 
 # ------------------------------------------------------------------------------------------------------- tables

@@ -37,14 +37,14 @@ class Watch:
 
     def __init__(
         self,
-        job: Job,
+        part: str,
         evidence: Evidence,
         enter: Callable[[str], None],
         recording: StepRecording | None,
         *,
-        is_own_script: bool = False,
+        job: Job | None = None,
     ) -> None:
-        self.job = job
+        self.job = job  # None: in the user's own script, which may keep tensors of its own
         self.evidence = evidence
         self.enter = enter  # says which phase the rank is in
         self.losses: list[float] = []  # of the micro steps of this window
@@ -57,7 +57,7 @@ class Watch:
         self._frozen: dict[str, str] | None = None  # digests before the first step
         self._inputs: set[tuple[torch.dtype, torch.Size]] = set()
         self.recording = recording
-        self.is_own_script = is_own_script  # of the user, which may keep tensors of its own
+        self._part = part
 
     def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A forward pass of the engine."""
@@ -128,7 +128,7 @@ class Watch:
 
     def _watching_layers(self, engine: Any, forward: Callable[[], Any]) -> Any:
         """A forward pass; in the first one and the backward pass after it, the layers are watched."""
-        if self._layers is not None or self.job.part != TRAIN:
+        if self._layers is not None or self._part != TRAIN:
             return forward()
         self._layers = Layers()
         self._layers.begin(engine.module)
@@ -228,17 +228,17 @@ class Watch:
         before, now = self._frozen or {}, probes.frozen(engine)
         evidence.frozen = sorted(before)
         evidence.moved = sorted(name for name in before if name in now and now[name] != before[name])
-        if self.is_own_script:
+        if self.job is None:
             evidence.storages = census.Census(engine, self._inputs, ours=self).held
             evidence.copies = probes.copies(engine)
         else:
             found = census.settled(engine, self._inputs, ours=self)
             evidence.storages, evidence.strays = found.held, found.strays
-        if self.job.mode == CUDA:
-            evidence.peak_bytes = torch.cuda.max_memory_allocated()
-        evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
+            if self.job.mode == CUDA:
+                evidence.peak_bytes = torch.cuda.max_memory_allocated()
+            evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
         evidence.fingerprint = probes.fingerprint(engine)
-        if self.is_own_script and (size := whole_weights.bytes_of(engine)) > _MOST_WHOLE:
+        if self.job is None and (size := whole_weights.bytes_of(engine)) > _MOST_WHOLE:
             evidence.uncompared = (
                 f"the model has {size / GB:,.0f} GB of weights, and ds-lint compares up to {_MOST_WHOLE / GB:,.0f} GB "
                 "of whole weights with saved ones"
@@ -253,7 +253,7 @@ class Watch:
         self._regroup(probes.shapes_of_muon(engine))
         for kind, holding in probes.holdings(engine).items():
             self._keep(kind, holding)
-        if self.job.has_adapters:
+        if getattr(engine.module, "peft_config", None):
             self.evidence.dtypes["parameters"] = probes.dtypes_of(engine, is_trained=False)
             self.evidence.dtypes["adapters"] = probes.dtypes_of(engine, is_trained=True)
         self.evidence.can_generate = bool(getattr(engine.module, "can_generate", bool)())

@@ -214,20 +214,20 @@ class StepSamples:
         exchanged = {engine.communication_data_type, *(getattr(one, _EXCHANGED, None) for one in parameters.values())}
         dtypes = {*self._gradient_dtypes, *(str(one).removeprefix("torch.") for one in exchanged - {None})}
         step = SampledStep(
-            {name: one.cpu() for name, one in self._local.items()},
-            {name: one.cpu() for name, one in self._absolute.items()},
-            self._scale,
-            probes.loss_scale(engine) or 1.0,
-            norm,
-            sorted(dtypes),
-            self._windows,
-            self._ranks,
-            self._optimizer,
-            self._is_decoupled,
-            updates,
-            shared,
-            self._lacking(engine),
-            self._decays,
+            local={name: one.cpu() for name, one in self._local.items()},
+            absolute={name: one.cpu() for name, one in self._absolute.items()},
+            scale=self._scale,
+            scale_after=probes.loss_scale(engine) or 1.0,
+            norm=norm,
+            dtypes=sorted(dtypes),
+            windows=self._windows,
+            ranks=self._ranks,
+            optimizer=self._optimizer,
+            is_decoupled=self._is_decoupled,
+            updates=updates,
+            shared=shared,
+            lacking=self._lacking(engine),
+            decays=self._decays,
         )
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         torch.save(tuple(step), self._path)
@@ -313,7 +313,16 @@ def _sampled(
     steps = state.get("step", options.get("step", 0))
     before = taken(tensor)
     return SampledUpdate(
-        part.name, samples, places, before, taken(tensor.grad), before, None, states, int(steps), options
+        name=part.name,
+        samples=samples,
+        places=places,
+        before=before,
+        gradient=taken(tensor.grad),
+        after=before,
+        live=None,
+        states=states,
+        steps=int(steps),
+        group=options,
     )
 
 

@@ -36,7 +36,7 @@ from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
 from ds_lint.smoke.records import shown
-from ds_lint.smoke.records.job import Evidence, Job, TrainedParameter
+from ds_lint.smoke.records.job import Evidence, TrainedParameter
 from ds_lint.smoke.standins import ops
 
 if TYPE_CHECKING:
@@ -112,30 +112,18 @@ class ObservedEngine:
         if self._config is None:
             self._config = recorder.plain(getattr(engine.config, "_param_dict", None) or {})
         evidence = Evidence(rank, parameters=self._parameters, tied=self._tied, model_buffers=self._buffers)
-        mode = CUDA if torch.device(engine.device).type == "cuda" else CPU
         model = engine.module
-        has_adapters = bool(getattr(model, "peft_config", None))
-        self._job = Job(
-            text="",
-            stack=self._maker.stack,
-            folder=os.path.join(self._plan.own_folder, f"engine-{self.number}"),
-            has_adapters=has_adapters,
-            world_size=torch.distributed.get_world_size(),
-            mode=mode,
-            part=self._plan.part,
-            steps=self._plan.steps,
-            steps_after=self._plan.steps_after,
-        )
+        ranks = torch.distributed.get_world_size()
         optimizer = probes.inner_optimizer(engine)
         self.shown = shown.ShownEngine(
             number=self.number,
             evidence=evidence,
             stack=self._maker.stack,
-            world_size=self._job.world_size,
-            data_parallel=int(getattr(engine, "dp_world_size", None) or self._job.world_size),
+            world_size=ranks,
+            data_parallel=int(getattr(engine, "dp_world_size", None) or ranks),
             sequence_parallel=int(getattr(engine, "sequence_parallel_size", None) or 1),
-            multiplied_by=_multiplied_by(engine, self._job.world_size),
-            mode=mode,
+            multiplied_by=_multiplied_by(engine, ranks),
+            mode=CUDA if torch.device(engine.device).type == "cuda" else CPU,
             model_class=_class_of(model),
             config=self._config,
             config_path=self._path,
@@ -143,7 +131,7 @@ class ObservedEngine:
             optimizer=_class_of(optimizer) if optimizer is not None else "",
             parts=list(_parts(model, self._parameters)),
             is_pipeline=hasattr(engine, "grid") and hasattr(engine, "train_batch"),
-            has_adapters=has_adapters,
+            has_adapters=bool(getattr(model, "peft_config", None)),
             versions=_versions(),
             measured=self._measured,
             own_rates=self._own_rates,
@@ -159,9 +147,9 @@ class ObservedEngine:
             path = os.path.join(kept, f"rank-{rank}", "step.pt")
             trained = {one.name: one.decay for one in self._parameters if one.is_trainable}
             decays = {id(group): group["weight_decay"] for group in optimizer.param_groups if "weight_decay" in group}
-            samples = StepSamples(path, min(2, self._plan.steps), self._job.world_size, trained, decays)
+            samples = StepSamples(path, min(2, self._plan.steps), ranks, trained, decays)
         self._is_sampled = samples is not None
-        self._watch = Watch(self._job, evidence, lambda _phase: None, samples, is_own_script=True)
+        self._watch = Watch(self._plan.part, evidence, lambda _phase: None, samples)
         self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
         self.is_to_resume = self._plan.part == RESUME and os.path.isdir(self._checkpoint)
         self._is_loaded = False
@@ -271,7 +259,7 @@ class ObservedEngine:
         if self.shown.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._during(OF_DS_LINT):
-            self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
+            self._replay.backward(loss, engine.gradient_accumulation_steps(), self.shown.world_size)
             answer = self._watch.backward(engine, loss, args, kwargs, self._measuring(OF_BACKWARD, call))
             self._keep_gradients(engine)
             return answer
@@ -280,7 +268,7 @@ class ObservedEngine:
         """The script makes the backward pass itself, of a loss that ``engine.scale`` may have scaled."""
         _meter.enter(self._measured, OF_BACKWARD, self.steps + 1)
         self._count_backward(engine)
-        self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
+        self._replay.backward(loss, engine.gradient_accumulation_steps(), self.shown.world_size)
         is_scaled = getattr(engine, "_manual_backward_expected", False)
         scale = (probes.loss_scale(engine) if is_scaled else None) or 1.0
         self._watch.begins_backward(engine, float(loss.detach().float().mean()) / scale)
@@ -416,7 +404,7 @@ class ObservedEngine:
         self._watch.at_checkpoint(self.engine)
         if not self.shown.is_pipeline:
             evidence.stale = stale(self.engine)
-        if self._job.mode == CUDA:  # torch's own peak is that since the last phase began
+        if self.shown.mode == CUDA:  # torch's own peak is that since the last phase began
             evidence.peak_bytes = max(one.gpu_bytes or 0 for one in self._measured.moments if one.phase != OF_DS_LINT)
         self._measured.nvme_bytes = measured.swapped_bytes(self.engine, evidence.rank, self._began)
         evidence.swapped_bytes = measured.of_all_ranks(self._measured.nvme_bytes, self.engine.device)

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from ds_lint.launches.launchers import is_launcher
 from ds_lint.smoke.probe import cpu, engines, imports, isolation, missing, shrinking
-from ds_lint.smoke.probe.launchers import is_launcher
 from ds_lint.smoke.probe.presence import BEFORE, IMPORT, Presence
 
 if TYPE_CHECKING:

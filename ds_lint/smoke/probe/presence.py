@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
 
 IMPORT, BEFORE, INITIALIZE, AFTER = "import", "before initialize", "initialize", "after initialize"
-STEP, SAVE, LOAD = "step", "save", "load"
+STEP, SAVE = "step", "save"
 DONE = "done"
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _OF_VALUES = "pydantic/"

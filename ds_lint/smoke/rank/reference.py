@@ -203,7 +203,7 @@ class _Repetition:
         if found is not None:
             found.parameter = self._name_at(int(owned.place[_worst(observed, expected, bound)]))
         elif told is not None and not abs(told - norm) <= of_norm:
-            found = Deviation(number + 1, self.elements, self.elements, "", norm, told, of_norm)
+            found = Deviation(number + 1, self.elements, "", norm, told, of_norm)
             found.words = self._words(told / norm if norm else math.inf, ranks, windows, steps[0].scale)
         if found is not None and not found.words:
             self._explain(found, terms, observed, owned, bound, steps[0].scale)
@@ -330,7 +330,7 @@ class _Repetition:
                 worst, right = abs(off) / may_be, float(direction.square().sum())
                 words = f"{name} counts {max(0.0, 1 + off / right):.3g} times"
                 elements = owned.place.numel()
-                found = Deviation(number + 1, elements, elements, "", right, right + off, may_be, words=words)
+                found = Deviation(number + 1, elements, "", right, right + off, may_be, words=words)
         return found
 
     def _words(self, ratio: float, ranks: int, windows: int, scale: float) -> str:
@@ -358,7 +358,7 @@ class _Repetition:
         if rule is None:
             return
         if not owned.place.numel():
-            self.found.update = Deviation(number + 1, self.elements, self.elements, "", 0.0, 0.0, 0.0)
+            self.found.update = Deviation(number + 1, self.elements, "", 0.0, 0.0, 0.0)
             self.found.update.words = "the optimizer is not called"
             return
         decays = torch.full((self.elements,), rule.decay, dtype=torch.float64)
@@ -417,7 +417,7 @@ class _Repetition:
         if wrong:
             rank, name, _ = wrong[0]
             elements = sum(length for _, _, length in wrong)
-            self.found.weights = Deviation(number + 1, elements, self.elements, name, 0.0, float(rank), 0.0)
+            self.found.weights = Deviation(number + 1, elements, name, 0.0, float(rank), 0.0)
 
     def _note(self, what: str, observed: Tensor, expected: Tensor, bound: Tensor) -> None:
         """Remember the largest share of a tolerance."""
@@ -475,15 +475,7 @@ def _difference(number: int, observed: Tensor, expected: Tensor, bound: Tensor) 
     if not is_off.any():
         return None
     at = _worst(observed, expected, bound)
-    return Deviation(
-        number + 1,
-        int(is_off.sum()),
-        observed.numel(),
-        "",
-        float(expected[at]),
-        float(observed[at]),
-        float(bound[at]),
-    )
+    return Deviation(number + 1, int(is_off.sum()), "", float(expected[at]), float(observed[at]), float(bound[at]))
 
 
 def _expected(stepped: Stepped, owned: _Owned) -> Tensor:
@@ -503,7 +495,7 @@ def _drifted(number: int, stepped: Stepped, owned: _Owned) -> Deviation | None:
         off, may_be = drift(owned.after - stepped.weights, direction, stepped.either_way, stepped.one_way)
         if not abs(off) <= may_be:
             right = float(((stepped.weights - owned.before) * direction).sum())
-            return Deviation(number + 1, owned.after.numel(), owned.after.numel(), "", right, right + off, may_be)
+            return Deviation(number + 1, owned.after.numel(), "", right, right + off, may_be)
     return None
 
 

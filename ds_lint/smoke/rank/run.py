@@ -55,7 +55,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             recorder.watch()
             census.begin()
             recording = Recording(job, number) if job.part == TRAIN else None  # what a reference run repeats
-            watch = Watch(job, evidence, clock.enter, recording)
+            watch = Watch(job.part, evidence, clock.enter, recording, job=job)
             observe_engines(lambda _engine: watch)
             _way(job)(job, number, config, watch)
             watch.finish()

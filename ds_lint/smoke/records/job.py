@@ -110,13 +110,13 @@ class Job:
     decays_apart: bool = False  # the Trainer's optimizer has a group of parameters without weight decay
     seat: Rendezvous | None = None  # of the one rank that is made here, where a launcher started all of them
 
-    @property
-    def saves_frozen(self) -> bool:
-        """Whether the checkpoint has the frozen weights: the Trainer leaves out those of a model with adapters.
 
-        Source: ``_save_optimizer_and_scheduler`` in transformers/trainer.py.
-        """
-        return not (self.has_adapters and self.stack == "trainer")
+def keeps_frozen(stack: Stack | None, *, has_adapters: bool) -> bool:
+    """Whether the checkpoint has the frozen weights: the Trainer leaves out those of a model with adapters.
+
+    Source: ``_save_optimizer_and_scheduler`` in transformers/trainer.py.
+    """
+    return not (has_adapters and stack == "trainer")
 
 
 @dataclass
@@ -267,7 +267,6 @@ class Deviation:
 
     step: int  # from 1
     elements: int  # that differ
-    of_elements: int
     parameter: str
     expected: float  # of one element of it
     observed: float

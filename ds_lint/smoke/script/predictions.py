@@ -53,8 +53,8 @@ _OF_DEVICES = (
     "activation_checkpointing", "aio", "amp", "bf16", "compile", "compression_training", "fp16", "optimizer",
     "sparse_attention", "torch_autocast", "zero_optimization.offload", "zero_optimization.zenflow",
 )  # fmt: skip
-_ABOUT_MACHINES = ("DS83", "DS844", "DS85")  # codes of rules on launchers, GPUs, hosts and memory
-_ABOUT_SAVING = "DS70"
+_ABOUT_MACHINES = ("hardware", "launching", "memory")  # families of rules
+_ABOUT_SAVING = "saving"
 _ABOUT_ONE_RANK = "DS822"
 
 
@@ -198,13 +198,13 @@ def _rejected(finding: Finding, rejected: list[Finding], seen: SeenRun) -> tuple
     if seen.raised is not None and is_early != seen.has_engine:
         return _raised(finding, rejected, seen.raised)
     if is_early and seen.has_engine:
-        if finding.code.startswith(_ABOUT_MACHINES):
+        if finding.family in _ABOUT_MACHINES:
             return NOT_TESTED, "the run is on this machine"
         is_of_device = finding.stage == "initialize" and (finding.key or "").startswith(_OF_DEVICES)
         if is_of_device and not seen.is_on_gpus:
             return NOT_TESTED, "stand-ins for GPUs take part in it"
         return CONTRADICTED, "deepspeed.initialize made the engine"
-    if not is_early and seen.is_whole and seen.is_on_gpus and not finding.code.startswith(_ABOUT_SAVING):
+    if not is_early and seen.is_whole and seen.is_on_gpus and finding.family != _ABOUT_SAVING:
         return CONTRADICTED, "the script made its steps and saved"
     return NOT_TESTED, "the run does not get there"
 

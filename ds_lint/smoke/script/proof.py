@@ -19,7 +19,7 @@ from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.processes.client import CouldNotRun, ending_signal, own_folder, undisturbed
 from ds_lint.smoke.processes.kept_files import keep
 from ds_lint.smoke.processes.leftovers import end_processes_of
-from ds_lint.smoke.records.job import Job, UpdateRule
+from ds_lint.smoke.records.job import UpdateRule
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.measurements import measurements
@@ -27,12 +27,12 @@ from ds_lint.smoke.script.predictions import is_refusal, seen_run
 from ds_lint.smoke.script.processes import processes_in, ranks_of
 from ds_lint.smoke.script.restore import restore
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
-from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
-from ds_lint.smoke.verify.check import Repetition, Runs
+from ds_lint.smoke.verify import verify_script
+from ds_lint.smoke.verify.check import Repetition, ScriptRun
 from ds_lint.smoke.verify.script_steps import CALL_BACKWARD, WITHOUT_BACKWARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.semantics.config import Config
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 STEPS, STEPS_AFTER = 3, 2
 SECONDS = 1800.0  # for each start
+_TOO_LARGE = "its weights are too large to load"
+_SHRUNK = "this check needs the shapes of your model, and --shrink makes it small"
 
 
 class ScriptWish(NamedTuple):
@@ -88,7 +90,7 @@ def prove(
     if not has_locks(folder):
         shutil.rmtree(folder)
         raise CouldNotRun(f"the file system of {folder} has no file locks: name another folder (--folder)")
-    script = _ScriptRun(command, wish, folder, config_of)
+    script = _StartedCommand(command, wish, folder, config_of)
     interrupted = ""
     try:
         found = script.prove(on_phase or (lambda _part, _phase: None))
@@ -119,7 +121,7 @@ def _put_away(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _ScriptRun:
+class _StartedCommand:
     """One command on its way through its starts."""
 
     def __init__(
@@ -151,10 +153,11 @@ class _ScriptRun:
         if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
             on_phase(RESUME, "the script starts again and resumes")
             second = start.run(self.command, self.plan._replace(part=RESUME), self.wish.seconds)
-        exported = {number: _inspected(one) for number, one in inspections.items()}
+        inspected = {number: _inspected(one) for number, one in inspections.items()}
         found = [
             EngineOfConfig(
-                *self._checked(number, ranks, first, second, failed, exported.get(number)), seen_run(first, ranks[0])
+                *self._checked(number, ranks, first, second, failed, inspected.get(number, "nothing was saved")),
+                seen_run(first, ranks[0]),
             )
             for number, ranks in first.engines.items()
         ]
@@ -173,7 +176,7 @@ class _ScriptRun:
         first: CommandEnd,
         second: CommandEnd | None,
         failed: ending.ScriptFailure | None,
-        inspected: tuple[Inspected | None, str | None] | None,
+        inspected: Inspected | str,
     ) -> tuple[Config, Verdict]:
         """The config of an engine and the verdict on it."""
         one = ranks[0]
@@ -186,25 +189,21 @@ class _ScriptRun:
             checks.append(_stopped(failed, stage, lacks_backward=one.lacks_backward))
         if one.evidence.engine is not None and len(ranks) == one.world_size:
             expectation = expectation_of(config, one)
-            found, export_error = inspected or (None, "nothing was saved")
-            runs = Runs(
-                job=self._job(one),
-                adapted=frozenset(),
+            is_shrunk = any(process.shrunk for process in first.ranks)
+            run = ScriptRun(
                 train=[rank.evidence for rank in ranks],
-                resumed=None,
-                resume_error=None,
-                exported=found.exported if found is not None else None,
-                export_error=export_error,
-                real_shapes=[parameter.elements for parameter in one.evidence.parameters],
-                real_batch=None,
+                mode=one.mode,
+                steps=self.plan.steps,
+                steps_after=self.plan.steps_after,
+                exported=inspected if isinstance(inspected, str) else inspected.exported or _TOO_LARGE,
+                real_shapes=_SHRUNK if is_shrunk else [parameter.elements for parameter in one.evidence.parameters],
+                has_adapters=one.has_adapters,
+                is_of_transformers=all(rank.model_class.startswith("transformers.") for rank in ranks),
+                ranks=ranks,
                 repetition=self._repetition(number, ranks, second),
-                script=ranks,
-                is_shrunk=any(process.shrunk for process in first.ranks),
-                recomputed=found.recomputed if found is not None else None,
+                recomputed=None if isinstance(inspected, str) else inspected.recomputed,
             )
-            is_whole = one.data_parallel == one.world_size and not one.is_pipeline
-            of_trained = OF_SCRIPTS if is_whole else OF_PIPELINES
-            checks += verify_script(expectation, runs, of_trained if one.is_trained else OF_UNTRAINED)
+            checks += verify_script(expectation, run)
             again = second.engines.get(number, []) if second is not None else []
             measured = measurements(ranks, again, self._kept(number), config, expectation.config)
         elif checks:  # the failure of the script is told
@@ -219,8 +218,19 @@ class _ScriptRun:
         error = None
         if failed is not None and not failed.is_of_script:
             status, error = "error", failed.message
-        verdict = self._verdict(config.document.path, first, second, one, ranks, checks, status, error)
-        return config, verdict._replace(measured=measured)
+        verdict = self._verdict(first, checks, status, error, ranks, second)._replace(
+            path=config.document.path,
+            stack=one.stack,
+            world_size=one.world_size,
+            model=one.evidence.model,
+            parameter_count=sum(parameter.elements for parameter in one.evidence.parameters),
+            steps=one.evidence.steps,
+            held=[rank.evidence.held for rank in ranks if not rank.is_pipeline],
+            versions=one.versions,
+            engine=ScriptEngine(one.number, one.mode, one.model_class, one.optimizer, one.is_trained),
+            measured=measured,
+        )
+        return config, verdict
 
     def _kept(self, number: int) -> str:
         """The folder of what an engine saves."""
@@ -239,19 +249,6 @@ class _ScriptRun:
         if len(after) == len(before):
             return Repetition(before, after, told, is_cut_off=is_cut_off)
         return Repetition(before, [], told or "it makes no step with this engine", is_cut_off=is_cut_off)
-
-    def _job(self, one: ShownEngine) -> Job:
-        """The run, in the terms of the small run, for the checks that both have."""
-        return Job(
-            text="",
-            stack=one.stack,
-            folder=self.folder,
-            has_adapters=one.has_adapters,
-            world_size=one.world_size,
-            mode=one.mode,
-            steps=self.plan.steps,
-            steps_after=self.plan.steps_after,
-        )
 
     def _inspect(self, ranks: list[ShownEngine]) -> subprocess.Popen[bytes]:
         """Start a process that loads what an engine has saved, while the script starts again."""
@@ -292,41 +289,37 @@ class _ScriptRun:
         seen = seen_run(first, None)
         why = failed.message if failed is not None else "the command ends without an engine of DeepSpeed"
         if failed is not None and seen.raised is not None and is_refusal(seen.raised):
-            checks = [_stopped(failed, "initialize")]
-            verdict = self._verdict("", first, None, None, [], checks, "fail", None)
+            verdict = self._verdict(first, [_stopped(failed, "initialize")], "fail", None)
         else:
-            verdict = self._verdict("", first, None, None, [], [], "error", why)
+            verdict = self._verdict(first, [], "error", why)
         return WithoutEngine(verdict, seen, why)
 
     def _verdict(
         self,
-        path: str,
         first: CommandEnd,
-        second: CommandEnd | None,
-        one: ShownEngine | None,
-        ranks: list[ShownEngine],
         checks: list[Check],
         status: str,
         error: str | None,
+        ranks: Sequence[ShownEngine] = (),
+        second: CommandEnd | None = None,
     ) -> Verdict:
-        evidence = one.evidence if one is not None else None
+        """The verdict on a command without an engine; the caller adds what an engine shows."""
         return Verdict(
-            path=path,
-            stack=one.stack if one is not None else "deepspeed",
+            path="",
+            stack="deepspeed",
             mode=SCRIPT,
-            world_size=one.world_size if one is not None else len(first.ranks),
+            world_size=len(first.ranks),
             status=status,
             adaptations=list(_adaptations(first, ranks)),
             checks=checks,
             ranks=[*_ends(first), *(_ends_of_second(second, checks) if second is not None else ())],
             seconds=time.monotonic() - self.began,
-            model=evidence.model if evidence is not None else "",
-            parameter_count=sum(parameter.elements for parameter in evidence.parameters) if evidence else 0,
-            steps=evidence.steps if evidence is not None else [],
-            held=[rank.evidence.held for rank in ranks if not rank.is_pipeline],
-            versions=one.versions if one is not None else {},
+            model="",
+            parameter_count=0,
+            steps=[],
+            held=[],
+            versions={},
             error=error,
-            engine=ScriptEngine(one.number, one.mode, one.model_class, one.optimizer, one.is_trained) if one else None,
         )
 
 
@@ -339,17 +332,17 @@ def _is_over(ranks: list[ShownEngine]) -> bool:
     return all(one.has_checkpoint or one.no_room is not None for one in ranks)
 
 
-def _inspected(process: subprocess.Popen[bytes]) -> tuple[Inspected | None, str | None]:
+def _inspected(process: subprocess.Popen[bytes]) -> Inspected | str:
     """What the inspection found, or why it found nothing."""
     status = process.wait()
     path = str(process.args[-1])  # type: ignore[index] # the list above
     if status == 0:
         with open(f"{path}.found", "rb") as file:
             found: Inspected = pickle.load(file)  # noqa: S301 - our own process has written it
-        return found, None
+        return found
     with open(f"{path}.log", encoding="utf-8", errors="replace") as log:
         lines = [line.strip() for line in log if line.strip()]
-    return None, lines[-1] if lines else f"the process that loads it ended with status {status}"
+    return lines[-1] if lines else f"the process that loads it ended with status {status}"
 
 
 def _unseen(why: str, *, is_told: bool = False) -> Check:
@@ -364,7 +357,7 @@ def _stopped(failed: ending.ScriptFailure, stage: Stage, *, lacks_backward: bool
     return Check("start", "fail", None, "a few steps of the script", stage, None, failed.message, where)
 
 
-def _adaptations(first: CommandEnd, ranks: list[ShownEngine]) -> Iterator[Adaptation]:
+def _adaptations(first: CommandEnd, ranks: Sequence[ShownEngine]) -> Iterator[Adaptation]:
     """What is different from the user's own run."""
     for op in sorted({op for rank in ranks for op in rank.evidence.stand_ins}):
         yield Adaptation(None, op, "torch operations", "the run does not build its kernel")

@@ -8,7 +8,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.probe.launchers import is_launcher
+from ds_lint.launches.launchers import is_launcher
 from ds_lint.smoke.processes.leftovers import processes_of
 from ds_lint.smoke.script.hooked import told
 from ds_lint.smoke.script.processes import processes_in

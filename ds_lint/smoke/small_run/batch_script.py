@@ -14,14 +14,12 @@ def minutes_of(configs: int, seconds: float) -> int:
     return _STARTING + math.ceil(max(1, configs) * _PARTS * seconds / 60)
 
 
-def sbatch(
-    arguments: list[str], *, nodes: int, gpus_per_node: int, name: str = "ds-lint-smoke", minutes: int = 15
-) -> str:
+def sbatch(arguments: list[str], *, nodes: int, gpus_per_node: int, minutes: int = 15) -> str:
     """A script for ``sbatch`` whose job runs ``ds_lint.smoke.worker`` with these arguments and ends as it does."""
     worker = shlex.join(["python", "-m", "ds_lint.smoke.worker", *arguments])
     return f"""\
 #!/bin/bash
-#SBATCH --job-name={shlex.quote(name)}
+#SBATCH --job-name=ds-lint-smoke
 #SBATCH --nodes={nodes}
 #SBATCH --ntasks-per-node={gpus_per_node}
 #SBATCH --gpus-per-node={gpus_per_node}

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from ds_lint.launches.launchers import names_per_gpu
 from ds_lint.smoke.processes.client import PREFIX, CouldNotRun
 from ds_lint.smoke.records.failure import first_line
 
@@ -23,19 +24,7 @@ if TYPE_CHECKING:
     from ds_lint.output.smoke import RunRecord
 
 _WORKER = "ds_lint.smoke.worker"
-_AS_MODULE = {
-    "torchrun": "-m",
-    "accelerate": "-m",
-    "accelerate-launch": "-m",
-    "deepspeed": "--module",
-    "deepspeed.pt": "--module",
-}
-_MODULES = {  # python -m ...
-    "torch.distributed.run": "-m",
-    "torch.distributed.launch": "-m",
-    "accelerate.commands.launch": "-m",
-    "deepspeed.launcher.runner": "--module",
-}
+_AS_MODULE = {name: one.as_module for name, one in names_per_gpu().items()}
 _EXCEPTION = r"(?:\[rank\d+\]:\s*)?((?:\w+\.)*\w*(?:Error|Exception): .+)"  # the last line of a traceback
 _PATIENCE = 10.0  # seconds for a launcher to end its ranks
 
@@ -55,12 +44,8 @@ def command(launcher: str) -> list[str]:
 
 def _started_by(words: list[str]) -> list[str] | None:
     """The option of the innermost launcher that starts a module; None for srun and others that start any program."""
-    for word, before in zip(reversed(words), [*reversed(words[:-1]), ""], strict=True):
-        if before == "-m" and word in _MODULES:
-            return [_MODULES[word]]
-        if os.path.basename(word) in _AS_MODULE:
-            return [_AS_MODULE[os.path.basename(word)]]
-    return None
+    names = (os.path.basename(word) for word in reversed(words))
+    return next(([_AS_MODULE[name]] for name in names if name in _AS_MODULE), None)
 
 
 def runs(start: list[str], path: str, options: list[str], shared: str | None) -> list[RunRecord]:

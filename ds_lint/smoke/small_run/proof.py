@@ -27,11 +27,20 @@ from ds_lint.smoke.processes.kept_files import keep
 from ds_lint.smoke.rank.loaded_config import apply
 from ds_lint.smoke.records import accelerate_script
 from ds_lint.smoke.records.failure import Failure, as_told, failure, key_of
-from ds_lint.smoke.records.job import EXPORT, GENERATE, RECORDINGS, REFERENCE, RESUME, Evidence, Job
+from ds_lint.smoke.records.job import (
+    EXPORT,
+    GENERATE,
+    RECORDINGS,
+    REFERENCE,
+    RESUME,
+    Evidence,
+    Job,
+    keeps_frozen,
+)
 from ds_lint.smoke.records.small_model import SWAPPED, TINY, Sizes
 from ds_lint.smoke.small_run import real_world
-from ds_lint.smoke.verify import verify
-from ds_lint.smoke.verify.check import Runs
+from ds_lint.smoke.verify import OF_SMALL_RUNS, verify
+from ds_lint.smoke.verify.check import SmallRun
 from ds_lint.source.tree import plain, walk
 
 if TYPE_CHECKING:
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Target
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.processes.client import Pool
-    from ds_lint.smoke.records.job import TrainingFields
+    from ds_lint.smoke.records.job import Exported, Reference, TrainingFields
     from ds_lint.smoke.records.messages import Ended
     from ds_lint.smoke.small_run.ranks import LaunchedRanks
     from ds_lint.source.document import Document
@@ -179,26 +188,23 @@ def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None)
         world, generating = _world(run, trained), _generating(run, _all(trained)[0])
         repeating = None if isinstance(plan, NoReference) else run.part(REFERENCE)
         beside = [job for job in (repeating, generating, world.job if world else None) if job is not None]
-        resumed, exported, *others = pool.run([_resuming(run), run.part(EXPORT), *beside], on_phase)
+        resumed, saved, *others = pool.run([_resuming(run), run.part(EXPORT), *beside], on_phase)
     except CouldNotRun as error:
         return [_verdict(pool, run, [], status="error", error=str(error), log=pool.keep_log(run.folder))]
-    run.ended += [resumed, exported]
-    runs = _runs(run, trained, resumed, exported)
-    if isinstance(plan, NoReference):
-        runs.no_reference = plan
-    if repeating is not None:
-        _add_reference(run, runs, others.pop(0))
+    run.ended += [resumed, saved]
+    reference = plan if isinstance(plan, NoReference) else _reference(run, others.pop(0))
+    observed = _observed(run, trained, resumed, saved, reference)
     if generating is not None:
         generated = others.pop(0)
-        runs.generation = generated, failure(generating, generated)
-    checks = [*_of_locks(pool, run, runs), *verify(run.expectation, runs)]
+        observed.generation = generated, failure(generating, generated)
+    checks = [*_of_locks(pool, run, observed.train), *verify(OF_SMALL_RUNS, run.expectation, observed)]
     verdicts = []
     if world is not None and any(evidence.lacks_fake_group for evidence in _all(others[0])):
         checks.append(real_world.not_simulated(world))
     elif world is not None:
         verdicts.append(_verdict_on_world(pool, run, world, others[0]))
     status = _status(checks)
-    has_stopped = status == "error" or runs.resume_error or runs.export_error
+    has_stopped = status == "error" or isinstance(observed.resumed, Failure) or isinstance(observed.exported, str)
     log = pool.keep_log(run.folder) if has_stopped else None
     return [_verdict(pool, run, checks, status=status, log=log), *verdicts]
 
@@ -210,7 +216,8 @@ def _resuming(run: _Run) -> Job:
     ``invalidate_secondary_tensor`` in deepspeed/runtime/zero/stage3.py drops those of trained weights only.
     """
     keeps_second_copies = (run.expectation.number(ZERO, "zero_hpz_partition_size") or 1) > 1
-    has_others = run.job.has_adapters and run.job.saves_frozen and not keeps_second_copies
+    saves_frozen = keeps_frozen(run.job.stack, has_adapters=run.job.has_adapters)
+    has_others = run.job.has_adapters and saves_frozen and not keeps_second_copies
     return replace(run.part(RESUME), has_other_weights=has_others)
 
 
@@ -226,7 +233,7 @@ def _generating(run: _Run, trained: Evidence) -> Job | None:
     return replace(run.part(GENERATE), seconds=seconds, edits=[*run.job.edits, *edits])
 
 
-def _of_locks(pool: Runner, run: _Run, runs: Runs) -> list[Check]:
+def _of_locks(pool: Runner, run: _Run, trained: list[Evidence]) -> list[Check]:
     """Failed checks of ops that the script will build and this run replaced, if a lock stops every build."""
     key = run.expectation.key("optimizer", "type")
     left = pool.abandoned_locks
@@ -241,7 +248,7 @@ def _of_locks(pool: Runner, run: _Run, runs: Runs) -> list[Check]:
             f"a killed build of DeepSpeed's op {op} left {left[op]}, so a script that builds the op waits forever",
             f"Remove the lock: rm {quote(left[op])}",
         )
-        for op in sorted({op for one in runs.train for op in one.stand_ins} & left.keys())
+        for op in sorted({op for one in trained for op in one.stand_ins} & left.keys())
     ]
 
 
@@ -332,30 +339,44 @@ def _status(checks: list[Check]) -> str:
     return worst([check.status for check in checks])
 
 
-def _runs(run: _Run, trained: Ended, resumed: Ended, exported: Ended) -> Runs:
-    stopped, lost = failure(run.part(RESUME), resumed), failure(run.part(EXPORT), exported)
-    found = exported.evidence[0]
-    real = run.config.world_size
-    return Runs(
-        job=run.job,
-        adapted=run.changes.adapted,
+def _observed(
+    run: _Run, trained: Ended, resumed: Ended, saved: Ended, reference: Reference | NoReference | Failure
+) -> SmallRun:
+    found, real = saved.evidence[0], run.config.world_size
+    shapes = found.real_shapes if found is not None else None
+    return SmallRun(
         train=_all(trained),
-        resumed=None if stopped else _all(resumed),
-        resume_error=stopped.message if stopped else None,
-        is_resume_cut_off=stopped is not None and stopped.stage is None,
-        exported=found.exported if found is not None and not lost else None,
-        export_error=lost.message if lost else None,
-        real_shapes=found.real_shapes if found is not None else None,
-        real_batch=_expectation(run.config, Changes(), real).batch(real) if real else None,
+        mode=run.job.mode,
+        steps=run.job.steps,
+        steps_after=run.job.steps_after,
+        exported=_exported(run, saved),
+        real_shapes="this check needs the shapes of your model: pass --model" if shapes is None else shapes,
+        has_adapters=run.job.has_adapters,
+        adapted=run.changes.adapted,
+        resumed=failure(run.part(RESUME), resumed) or _all(resumed),
+        reference=reference,
         real_ranks=real,
+        real_batch=_expectation(run.config, Changes(), real).batch(real) if real else None,
+        accelerate_script=run.job.script,
     )
 
 
-def _add_reference(run: _Run, runs: Runs, repeated: Ended) -> None:
+def _exported(run: _Run, ended: Ended) -> Exported | str:
+    """What is in the saved files, or why it was not read."""
+    if (lost := failure(run.part(EXPORT), ended)) is not None:
+        return lost.message
+    found = _all(ended)[0].exported
+    assert found is not None  # noqa: S101 - a rank that has finished this part has it
+    return found
+
+
+def _reference(run: _Run, ended: Ended) -> Reference | Failure:
     """What the reference run found, or why it did not finish."""
-    stopped, found = failure(run.part(REFERENCE), repeated), repeated.evidence[0]
-    runs.reference = found.reference if found is not None and stopped is None else None
-    runs.reference_error = stopped.message if stopped is not None else None
+    if (stopped := failure(run.part(REFERENCE), ended)) is not None:
+        return stopped
+    found = _all(ended)[0].reference
+    assert found is not None  # noqa: S101 - as above
+    return found
 
 
 def _all(ended: Ended) -> list[Evidence]:

@@ -30,10 +30,10 @@ from ds_lint.smoke.verify import (
 if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Check
     from ds_lint.smoke.expected.expectation import Expectation
-    from ds_lint.smoke.verify.check import Runs, Verify
+    from ds_lint.smoke.verify.check import AnyRun, ObservedRun, ScriptRun, SmallRun, Verify
 
 # Of any engine whose ranks hold shares of one model.
-_OF_SHARES: tuple[Verify, ...] = (
+_OF_SHARES: tuple[Verify[ObservedRun], ...] = (
     shares.stage,
     shares.sharding,
     groups.secondary_partitions,
@@ -46,7 +46,7 @@ _OF_SHARES: tuple[Verify, ...] = (
     precision.overflow,
     precision.loss_scale,
 )
-PROPERTIES: tuple[Verify, ...] = (
+OF_SMALL_RUNS: tuple[Verify[SmallRun], ...] = (
     *_OF_SHARES,
     steps.batch,
     steps.learning_rates,
@@ -64,7 +64,7 @@ PROPERTIES: tuple[Verify, ...] = (
 
 
 # Of the user's own script: what depends on its model and data is not compared with a small model.
-OF_SCRIPTS: tuple[Verify, ...] = (
+OF_SCRIPTS: tuple[Verify[ScriptRun], ...] = (
     *_OF_SHARES,
     loss_scales.course,
     script_steps.batch,
@@ -81,7 +81,7 @@ OF_SCRIPTS: tuple[Verify, ...] = (
     keys.keys,
 )
 # Of those, what can be said if ranks have parts of a model: a rank holds parameters that others do not have.
-OF_PIPELINES: tuple[Verify, ...] = (
+OF_PIPELINES: tuple[Verify[ScriptRun], ...] = (
     shares.stage,
     parts.sharding,
     precision.dtypes,
@@ -96,18 +96,18 @@ OF_PIPELINES: tuple[Verify, ...] = (
 
 
 # Of an engine that makes no step.
-OF_UNTRAINED: tuple[Verify, ...] = (shares.stage, shares.untrained, precision.dtypes, keys.keys)
+OF_UNTRAINED: tuple[Verify[ScriptRun], ...] = (shares.stage, shares.untrained, precision.dtypes, keys.keys)
 
 
-def verify_script(expectation: Expectation, runs: Runs, properties: tuple[Verify, ...]) -> list[Check]:
-    """The checks of an engine of the user's own script: those of ``properties``, and the keys that none is about."""
-    checks = [check for property_ in properties for check in property_(expectation, runs)]
-    if properties is OF_UNTRAINED:
-        return checks
-    return [*checks, *coverage.unverified(expectation, runs, checks)]
+def verify(properties: tuple[Verify[AnyRun], ...], expectation: Expectation, run: AnyRun) -> list[Check]:
+    """The checks of these properties, and the keys that the config asks for and none of them is about."""
+    checks = [check for property_ in properties for check in property_(expectation, run)]
+    return [*checks, *coverage.unverified(expectation, run.mode, checks)]
 
 
-def verify(expectation: Expectation, runs: Runs) -> list[Check]:
-    """The checks of every property that the config asks for, and the keys that none of them is about."""
-    checks = [check for property_ in PROPERTIES for check in property_(expectation, runs)]
-    return [*checks, *coverage.unverified(expectation, runs, checks)]
+def verify_script(expectation: Expectation, run: ScriptRun) -> list[Check]:
+    """The checks of an engine of the user's own script."""
+    if not run.ranks[0].is_trained:
+        return [check for property_ in OF_UNTRAINED for check in property_(expectation, run)]
+    has_parts = run.is_pipeline or run.data_parallel != run.world_size
+    return verify(OF_PIPELINES if has_parts else OF_SCRIPTS, expectation, run)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.expected.documented_optimizer import NoReference, update_rule
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
-from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.records.failure import Failure
+from ds_lint.smoke.verify.check import SmallRun, checked, skipped
 from ds_lint.smoke.verify.precision import is_scaled
 from ds_lint.smoke.verify.steps import clipping
 
@@ -21,29 +22,29 @@ _DIVISORS = ("gradient_predivide_factor", "prescale_gradients")  # that gradient
 SAMPLES, AVERAGING, UPDATE, WEIGHTS = "samples", "averaging", "update", "weights"
 
 
-def arithmetic(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def arithmetic(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
     """The steps of the run, compared with those of one process of plain torch."""
-    if runs.no_reference is not None:
+    found = run.reference
+    if isinstance(found, NoReference):
         for name in (SAMPLES, AVERAGING, UPDATE, WEIGHTS):
-            yield skipped(name, runs.no_reference.key, runs.no_reference.why)
+            yield skipped(name, found.key, found.why)
         return
-    found = runs.reference
-    if found is None:
-        why = f"the reference run did not finish: {runs.reference_error}"
+    if isinstance(found, Failure):
+        why = f"the reference run did not finish: {found.message}"
         yield Check(UPDATE, "error", expectation.key("optimizer"), None, None, None, why)
         return
-    if not all(math.isfinite(step.loss) for one in runs.train for step in one.steps):
+    if not all(math.isfinite(step.loss) for one in run.train for step in one.steps):
         for name in (SAMPLES, AVERAGING, UPDATE, WEIGHTS):
             yield skipped(name, None, "the loss is not finite, so there is nothing to compare")
         return
-    yield _samples(expectation, runs, found)
-    yield _averaging(expectation, runs, found)
-    yield _update(expectation, runs, found)
-    yield _weights(expectation, runs, found)
+    yield _samples(expectation, run, found)
+    yield _averaging(expectation, run, found)
+    yield _update(expectation, run, found)
+    yield _weights(expectation, run, found)
 
 
-def _samples(expectation: Expectation, runs: Runs, found: Reference) -> Check:
-    if runs.world_size == 1:
+def _samples(expectation: Expectation, run: SmallRun, found: Reference) -> Check:
+    if run.world_size == 1:
         return skipped(SAMPLES, None, "one rank has no other ranks that could train on the same samples")
     return checked(
         SAMPLES,
@@ -55,14 +56,14 @@ def _samples(expectation: Expectation, runs: Runs, found: Reference) -> Check:
     )
 
 
-def _averaging(expectation: Expectation, runs: Runs, found: Reference) -> Check:
+def _averaging(expectation: Expectation, run: SmallRun, found: Reference) -> Check:
     written = (expectation.key(name) for name in _DIVISORS)
     key = next(filter(None, (*written, expectation.key(ZERO, "stage"))), None)
-    if not is_scaled(runs):
+    if not is_scaled(run):
         return skipped(
             AVERAGING, key, "the loss is not multiplied by the loss scale, so the gradients are not compared"
         )
-    if any(check.status == "fail" for check in clipping(expectation, runs)) and found.averaging is not None:
+    if any(check.status == "fail" for check in clipping(expectation, run)) and found.averaging is not None:
         return skipped(AVERAGING, key, "gradients are not clipped as asked for, so they are not compared")
     if found.unseen is not None and found.averaging is None:
         return skipped(AVERAGING, key, found.unseen)
@@ -78,8 +79,8 @@ def _averaging(expectation: Expectation, runs: Runs, found: Reference) -> Check:
     )
 
 
-def _update(expectation: Expectation, runs: Runs, found: Reference) -> Check:
-    rule = update_rule(expectation, runs.job.script)
+def _update(expectation: Expectation, run: SmallRun, found: Reference) -> Check:
+    rule = update_rule(expectation, run.accelerate_script)
     if isinstance(rule, NoReference):
         return skipped(UPDATE, rule.key, rule.why)
     name, key = rule.name, expectation.key("optimizer", "type") or expectation.key("optimizer")
@@ -96,7 +97,7 @@ def _update(expectation: Expectation, runs: Runs, found: Reference) -> Check:
     )
 
 
-def _weights(expectation: Expectation, runs: Runs, found: Reference) -> Check:
+def _weights(expectation: Expectation, run: SmallRun, found: Reference) -> Check:
     difference = found.weights
     dtype = str(expectation.dtype.value)
     return checked(

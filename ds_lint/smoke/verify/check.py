@@ -1,19 +1,20 @@
-"""The evidence of one config, and how a check of one property is built."""
+"""The evidence of one engine, in a small run or in a script, and how a check of one property is built."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ds_lint.diagnostics.verdict import Check, Held
 from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
 
 if TYPE_CHECKING:
     from ds_lint.smoke.expected.documented_optimizer import NoReference
+    from ds_lint.smoke.records.accelerate_script import AccelerateScript
     from ds_lint.smoke.records.comparison import Recomputed
     from ds_lint.smoke.records.failure import Failure
-    from ds_lint.smoke.records.job import Engine, Evidence, Exported, Job, Reference
+    from ds_lint.smoke.records.job import Engine, Evidence, Exported, Reference
     from ds_lint.smoke.records.messages import Ended
     from ds_lint.smoke.records.shown import Replayed, ShownEngine
 
@@ -27,29 +28,19 @@ class Repetition(NamedTuple):
     is_cut_off: bool = False  # by a cause other than the config and the script
 
 
-@dataclass
-class Runs:
-    """The evidence of one config: the run, the run that resumes from it, and the saved files."""
+@dataclass(kw_only=True)
+class ObservedRun:
+    """What a run of either kind shows of one engine."""
 
-    job: Job
-    adapted: frozenset[str]  # dotted key paths
     train: list[Evidence]
-    resumed: list[Evidence] | None
-    resume_error: str | None
-    exported: Exported | None
-    export_error: str | None
-    real_shapes: list[int] | None  # elements of the parameters of the user's model
-    real_batch: Batch | None  # of the user's world size, if it is known
-    generation: tuple[Ended, Failure | None] | None = None  # None: there was no such run
-    is_resume_cut_off: bool = False  # by a cause other than the config
-    real_ranks: int | None = None  # the user's world size, if it is known
-    reference: Reference | None = None
-    reference_error: str | None = None
-    no_reference: NoReference | None = None  # why none was made
-    repetition: Repetition | None = None  # of the steps of a script; None: there was no second start
-    recomputed: Recomputed | None = None  # one step of a script
-    is_shrunk: bool = False  # the models of a script were made small
-    script: list[ShownEngine] = field(default_factory=list)  # the engine of the user's own script, by rank
+    mode: str
+    steps: int  # up to the checkpoint
+    steps_after: int
+    exported: Exported | str  # or why the saved files were not checked
+    real_shapes: list[int] | str  # elements of the parameters of the user's model, or why they are not known
+    has_adapters: bool = False
+    is_of_transformers: bool = True  # ``from_pretrained`` loads the model
+    adapted: frozenset[str] = frozenset()  # dotted key paths that the run changes
 
     @property
     def engine(self) -> Engine:
@@ -61,37 +52,12 @@ class Runs:
     @property
     def world_size(self) -> int:
         """Ranks of the run."""
-        return self.job.world_size
-
-    @property
-    def is_script(self) -> bool:
-        """Whether this is the user's own script, with tensors and data of its own."""
-        return bool(self.script)
-
-    @property
-    def lacks_backward(self) -> bool:
-        """Whether the script makes its backward passes in a way that DeepSpeed does not see."""
-        return any(one.lacks_backward for one in self.script)
-
-    @property
-    def is_of_transformers(self) -> bool:
-        """Whether ``from_pretrained`` loads the model."""
-        return all(one.model_class.startswith("transformers.") for one in self.script)
-
-    @property
-    def is_pipeline(self) -> bool:
-        """Whether ranks share the layers of a model."""
-        return any(one.is_pipeline for one in self.script)
-
-    @property
-    def data_parallel(self) -> int:
-        """Ranks with samples of their own."""
-        return self.script[0].data_parallel if self.script else self.world_size
+        return len(self.train)
 
     @property
     def steps_made(self) -> int:
         """Steps up to the checkpoint that were not skipped."""
-        return sum(not step.is_skipped for step in self.train[0].steps[: self.job.steps])
+        return sum(not step.is_skipped for step in self.train[0].steps[: self.steps])
 
     @property
     def trained_names(self) -> set[str]:
@@ -103,7 +69,44 @@ class Runs:
         return [one.held.get(kind, Held(0, 0)).elements for one in self.train]
 
 
-Verify = Callable[[Expectation, Runs], Iterator[Check]]
+@dataclass(kw_only=True)
+class SmallRun(ObservedRun):
+    """A run of a small model: the run that resumes from it, and the one that repeats its steps without DeepSpeed."""
+
+    resumed: list[Evidence] | Failure
+    reference: Reference | NoReference | Failure
+    generation: tuple[Ended, Failure | None] | None = None  # None: there was no such run
+    real_ranks: int | None = None  # the user's world size, if it is known
+    real_batch: Batch | None = None  # of that world size
+    accelerate_script: AccelerateScript | None = None  # of the accelerate stack
+
+
+@dataclass(kw_only=True)
+class ScriptRun(ObservedRun):
+    """A run of the user's own script, with tensors and data of its own."""
+
+    ranks: list[ShownEngine]  # the engine on each of them
+    repetition: Repetition | None  # None: there was no second start
+    recomputed: Recomputed | None  # of one step; None: none was sampled
+
+    @property
+    def lacks_backward(self) -> bool:
+        """Whether the script makes its backward passes in a way that DeepSpeed does not see."""
+        return any(one.lacks_backward for one in self.ranks)
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether ranks share the layers of a model."""
+        return any(one.is_pipeline for one in self.ranks)
+
+    @property
+    def data_parallel(self) -> int:
+        """Ranks with samples of their own."""
+        return self.ranks[0].data_parallel
+
+
+AnyRun = TypeVar("AnyRun", bound=ObservedRun)
+Verify = Callable[[Expectation, AnyRun], Iterator[Check]]
 
 
 def checked(

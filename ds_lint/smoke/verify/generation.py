@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.expected.expectation import Requested
 from ds_lint.smoke.records.job import GENERATED, GENERATING
-from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.verify.check import SmallRun, checked, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _EXPECTED = "generate ends on all ranks, with the tokens of the whole model"
 
 
-def generate(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def generate(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
     """The tokens that each rank generates, and whether every rank comes to an end."""
-    ran = runs.generation
+    ran = run.generation
     if ran is None:
         return
     ended, failed = ran

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
-from ds_lint.smoke.verify.check import Runs, checked
+from ds_lint.smoke.verify.check import ObservedRun, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 _SIZE = "zero_hpz_partition_size"
 
 
-def secondary_partitions(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def secondary_partitions(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The elements of the secondary partition on each rank."""
     ranks_of_group = int(expectation.number(ZERO, _SIZE) or 1)
-    if ranks_of_group == 1 or runs.engine.stage != 3 or runs.world_size == 1:
+    if ranks_of_group == 1 or run.engine.stage != 3 or run.world_size == 1:
         return
-    share = secondary_share(runs.train[0].parameters, runs.world_size, ranks_of_group)
-    observed = [one.secondary_elements for one in runs.train]
+    share = secondary_share(run.train[0].parameters, run.world_size, ranks_of_group)
+    observed = [one.secondary_elements for one in run.train]
     yield checked(
         "parameters",
-        Requested([share] * runs.world_size, expectation.key(ZERO, _SIZE)),
+        Requested([share] * run.world_size, expectation.key(ZERO, _SIZE)),
         observed,
         all(elements == share for elements in observed),
         unit="elements",
@@ -37,7 +37,7 @@ def secondary_partitions(expectation: Expectation, runs: Runs) -> Iterator[Check
         f"1/{ranks_of_group} of the model",
         broken=f"after a backward pass a rank holds {min(observed, key=lambda one: one == share):,} elements of the "
         f"secondary partitions, but its share in a group of {ranks_of_group} ranks is {share:,}",
-        adapted=f"{ZERO}.{_SIZE}" in runs.adapted,
+        adapted=f"{ZERO}.{_SIZE}" in run.adapted,
     )
 
 

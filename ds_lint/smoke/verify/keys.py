@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
+from ds_lint.smoke.records.failure import Failure
+from ds_lint.smoke.verify.check import SmallRun
 from ds_lint.source.spelling import is_comment
 from ds_lint.source.tree import dotted
 
@@ -12,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.smoke.expected.expectation import Expectation
-    from ds_lint.smoke.verify.check import Runs
+    from ds_lint.smoke.verify.check import ObservedRun
 
 
-def keys(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def keys(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """Keys that no part of the run read; the known ones of them belong to features that the run does not use."""
-    unread = set(runs.train[0].unread)
-    if runs.resumed is not None:
-        unread &= set(runs.resumed[0].unread)
+    unread = set(run.train[0].unread)
+    if isinstance(run, SmallRun) and not isinstance(run.resumed, Failure):
+        unread.intersection_update(run.resumed[0].unread)
     unknown = {dotted(visit.path): is_comment(visit.member.key) for visit in expectation.config.unknown}
     strange = sorted(key for key in unread if unknown.get(key) is False)
     rest = sorted(unread - unknown.keys())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.verify.check import Runs, checked
+from ds_lint.smoke.verify.check import ScriptRun, checked
 from ds_lint.smoke.verify.precision import as_power
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ _HYSTERESIS = 2
 _LEAST = (1.0, 1000.0, 0.25)  # defaults of fp16.min_loss_scale: now, before 0.9, and of optimizers that are not fused
 
 
-def course(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def course(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """Each rank's loss scale after each step; how it starts is known if the script does not go on from a checkpoint."""
-    for one in runs.train:
+    for one in run.train:
         observed = [step.loss_scale for step in one.steps]
         if not one.scalings or any(scale is None for scale in observed):
             continue
         scales = [one.scalings[0][1], *(float(scale or 0) for scale in observed)]
-        is_new = one.fingerprint.get("steps") == str(runs.job.steps)
+        is_new = one.fingerprint.get("steps") == str(run.steps)
         wrong = _wrong(expectation, scales, [step.is_skipped for step in one.steps], is_new=is_new)
         if wrong is None:
             continue

@@ -17,7 +17,7 @@ from ds_lint.diagnostics.verdict import Check, Held
 from ds_lint.semantics.features import is_on
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
 from ds_lint.smoke.expected.partitions import partition
-from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.verify.check import ObservedRun, ScriptRun, checked, skipped
 from ds_lint.smoke.verify.groups import secondary_share
 from ds_lint.smoke.verify.shares import has_plain_states, layout_of, states_of, whole_in_run
 
@@ -46,30 +46,30 @@ _OTHER_TENSORS = (
 )
 
 
-def memory(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def memory(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The bytes of all live storages of each rank, by what they belong to, against the most that is accounted for."""
     requested = expectation.stage
-    if requested is None or requested.value != runs.engine.stage:
+    if requested is None or requested.value != run.engine.stage:
         return  # the check of the stage reports it
     if (why := _not_accounted_for(expectation)) is not None:
         yield skipped("memory", why[0], why[1])
         return
     excess = [
         (kind, one)
-        for one in runs.train
-        for kind, most in _most(expectation, runs, one).items()
+        for one in run.train
+        for kind, most in _most(expectation, run, one).items()
         if _excess(one.storages.get(kind, Held(0, 0)), most) > TOLERANCE
     ]
-    wrong, on = excess[0] if excess else ("", runs.train[0])
-    most = {kind: _in_bytes(on, kind, elements) for kind, elements in _most(expectation, runs, on).items()}
+    wrong, on = excess[0] if excess else ("", run.train[0])
+    most = {kind: _in_bytes(on, kind, elements) for kind, elements in _most(expectation, run, on).items()}
     yield checked(
         "memory",
         Requested(most | {"tolerance": TOLERANCE}, requested.key),
-        [{kind: held.bytes for kind, held in sorted(one.storages.items())} for one in runs.train],
+        [{kind: held.bytes for kind, held in sorted(one.storages.items())} for one in run.train],
         not excess,
         unit="bytes",
-        kept=_in_words(on, is_script=runs.is_script),
-        broken=_too_much(on, wrong, most.get(wrong, 0), requested.value, runs.world_size),
+        kept=_in_words(on, is_script=isinstance(run, ScriptRun)),
+        broken=_too_much(on, wrong, most.get(wrong, 0), requested.value, run.world_size),
         help="A tensor of this run is kept alive that the config does not ask for. Check what patches or wraps the "
         "engine."
         if wrong == "unknown"
@@ -93,9 +93,9 @@ def _not_accounted_for(expectation: Expectation) -> tuple[str | None, str] | Non
     return None
 
 
-def _most(expectation: Expectation, runs: Runs, evidence: Evidence) -> dict[str, int]:
+def _most(expectation: Expectation, run: ObservedRun, evidence: Evidence) -> dict[str, int]:
     """The elements of each kind that the stage and the config account for on a rank between two steps."""
-    stage, ranks, parameters = runs.engine.stage, runs.world_size, evidence.parameters
+    stage, ranks, parameters = run.engine.stage, run.world_size, evidence.parameters
     trainable = [parameter for parameter in parameters if parameter.is_trainable]
     layout = layout_of(expectation)
     share = partition(trainable, stage, ranks, layout)
@@ -110,28 +110,28 @@ def _most(expectation: Expectation, runs: Runs, evidence: Evidence) -> dict[str,
         "parameters": partition(parameters, 3, ranks) + whole_in_run(expectation, parameters) if stage == 3 else padded,
         "master weights": owned,
         "optimizer states": owned * len(names),
-        "gradients": _gradients(expectation, runs, trainable, owned, is_offloaded=is_offloaded),
+        "gradients": _gradients(expectation, run, trainable, owned, is_offloaded=is_offloaded),
         "model buffers": evidence.model_buffers,
         "reduce buckets": int(expectation.setting("reduce_bucket_size") or 0) * _BUCKETS * _DTYPES if stage > 0 else 0,
         # The largest gradient on the way to host memory and back, and the share of the weights in 16 bit.
         "offload buffers": 2 * largest + share if is_offloaded or expectation.parameter_offload is not None else 0,
         "secondary partitions": secondary_share(parameters, ranks, hpz) if stage == 3 and hpz > 1 else 0,
-        **({} if runs.is_script else {"unknown": 0}),  # a script may keep tensors of its own
+        **({} if isinstance(run, ScriptRun) else {"unknown": 0}),  # a script may keep tensors of its own
     }
 
 
 def _gradients(
-    expectation: Expectation, runs: Runs, trainable: list[TrainedParameter], owned: int, *, is_offloaded: bool
+    expectation: Expectation, run: ObservedRun, trainable: list[TrainedParameter], owned: int, *, is_offloaded: bool
 ) -> int:
     """Elements that stay after a step: the flat buffer of stage 3, and what an optimizer in host memory keeps.
 
     An offloaded optimizer has its gradients in fp32, and stage 2 those that it accumulates in 16 bit, of which the
     parameters at the borders of the share are whole. DeepSpeed frees all others. BF16_Optimizer keeps all in fp32.
     """
-    if expectation.accumulation_dtype is not None or runs.engine.zero_optimizer in ("BF16_Optimizer", "FP16_Optimizer"):
+    if expectation.accumulation_dtype is not None or run.engine.zero_optimizer in ("BF16_Optimizer", "FP16_Optimizer"):
         return 2 * sum(parameter.elements for parameter in trainable) + owned
     borders = 2 * max((parameter.elements for parameter in trainable), default=0)
-    return (owned if runs.engine.stage == 3 else 0) + (2 * owned + borders if is_offloaded else 0)
+    return (owned if run.engine.stage == 3 else 0) + (2 * owned + borders if is_offloaded else 0)
 
 
 def _excess(held: Held, most: int) -> float:

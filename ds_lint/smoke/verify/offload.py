@@ -9,24 +9,24 @@ from ds_lint.diagnostics.verdict import CPU, CUDA, Check
 from ds_lint.smoke.expected.expectation import ZERO, Expectation
 from ds_lint.smoke.expected.partitions import partition
 from ds_lint.smoke.records.job import FP32, SWAPPABLE
-from ds_lint.smoke.verify.check import Runs, checked, spelling
+from ds_lint.smoke.verify.check import ObservedRun, checked, spelling
 from ds_lint.smoke.verify.shares import not_swapped, states_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def offload(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def offload(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """Where the engine places what the config offloads."""
-    engine = runs.engine
+    engine = run.engine
     for what, requested, observed in (
         ("optimizer", expectation.optimizer_offload, engine.offloads_optimizer),
         ("parameters", expectation.parameter_offload, engine.offloads_parameters),
     ):
         if requested is None:
             continue
-        least = _swapped_bytes(expectation, runs) if observed == "nvme" else 0
-        swapped = runs.train[0].swapped_bytes
+        least = _swapped_bytes(expectation, run) if observed == "nvme" else 0
+        swapped = run.train[0].swapped_bytes
         place = {"cpu": "host memory", "nvme": "NVMe files", None: "the device"}
         yield checked(
             "offload",
@@ -43,27 +43,22 @@ def offload(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             else f"the NVMe files hold {swapped:,} bytes, but the offloaded tensors need {least:,}",
             help=spelling(expectation, requested) or _offloading_stage(what, requested.value, engine.stage),
             # A CPU has only one memory: the run shows which place the code uses, not that it is a different memory.
-            adapted=runs.job.mode == CPU,
+            adapted=run.mode == CPU,
         )
 
 
-def placement(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def placement(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """Where the tensors of an offloaded optimizer are; only a GPU shows it, because a CPU has one memory."""
     requested = expectation.optimizer_offload
-    if (
-        runs.job.mode != CUDA
-        or requested is None
-        or requested.value != "cpu"
-        or runs.engine.offloads_optimizer != "cpu"
-    ):
+    if run.mode != CUDA or requested is None or requested.value != "cpu" or run.engine.offloads_optimizer != "cpu":
         return
     # With a ratio below 1, stage 3 keeps some sub-groups on the GPU (``subgroup_to_device`` in zero/stage3.py).
     ratio = expectation.number(ZERO, "offload_optimizer", "ratio")
     if ratio == 0:
         return
     is_whole = ratio in (None, 1)
-    devices = runs.train[0].devices
-    observed = {kind: devices[kind] for kind in ("master weights", *states_of(runs.train[0])) if devices.get(kind)}
+    devices = run.train[0].devices
+    observed = {kind: devices[kind] for kind in ("master weights", *states_of(run.train[0])) if devices.get(kind)}
     elsewhere = sorted(kind for kind, found in observed.items() if "cpu" not in found or (is_whole and len(found) > 1))
     yield checked(
         "offload",
@@ -78,8 +73,8 @@ def placement(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         yield checked(
             "offload",
             expectation.requested(True, ZERO, "offload_optimizer", "pin_memory"),
-            runs.engine.is_pinned,
-            bool(runs.engine.is_pinned),
+            run.engine.is_pinned,
+            bool(run.engine.is_pinned),
             bad="warn",
             kept="the host memory of the optimizer is page-locked",
             broken="none of the host memory of the optimizer is page-locked",
@@ -87,15 +82,15 @@ def placement(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 
 
 def _offloading_stage(what: str, place: str, stage: int) -> str:
-    """The stages that offload it, if another stage runs."""
+    """The stages that offload it, if another stage run."""
     if stage < 3 and (what == "parameters" or place == "nvme"):
         return f"Set `{ZERO}.stage` to 3, or remove the offload setting."
     return f"Set `{ZERO}.stage` to 1, 2 or 3, or remove the offload setting." if stage == 0 else ""
 
 
-def _swapped_bytes(expectation: Expectation, runs: Runs) -> int:
+def _swapped_bytes(expectation: Expectation, run: ObservedRun) -> int:
     """The minimum of bytes of weights and states that all ranks together have on NVMe."""
-    everything, ranks = runs.train[0].parameters, runs.world_size
+    everything, ranks = run.train[0].parameters, run.world_size
     parameters = [parameter for parameter in everything if parameter.is_trainable]
     optimizer, weights = expectation.optimizer_offload, expectation.parameter_offload
     swapped = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.smoke.expected.expectation import Expectation, Requested
-from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.verify.check import ScriptRun, checked, skipped
 from ds_lint.smoke.verify.shares import CHECK_OF, STATES, expected_shares, least_to_most, states_of, whole_in_run
 
 if TYPE_CHECKING:
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Check
 
 
-def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def sharding(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """The exact number of elements of parameters, master weights and states on each rank."""
     requested = expectation.stage
-    if requested is None or requested.value == 0 or requested.value != runs.engine.stage:
+    if requested is None or requested.value == 0 or requested.value != run.engine.stage:
         return
-    if runs.script[0].sequence_parallel > 1:
+    if run.ranks[0].sequence_parallel > 1:
         why = "ranks share the sequences of a batch, so shares are not checked"
         yield skipped("parameters", requested.key, why)
         return
-    if not runs.steps_made:
+    if not run.steps_made:
         yield skipped(STATES, requested.key, "DeepSpeed made no step, so there are no states to count")
         return
-    ranks = runs.data_parallel
-    states = expectation.states or states_of(runs.train[0])
-    expected = [expected_shares(expectation, one.parts, states, ranks) for one in runs.script]
+    ranks = run.data_parallel
+    states = expectation.states or states_of(run.train[0])
+    expected = [expected_shares(expectation, one.parts, states, ranks) for one in run.ranks]
     for kind in expected[0]:
         shares = [one[kind] for one in expected]
         if kind == "parameters" and requested.value == 3:
-            whole = (whole_in_run(expectation, one.parts) for one in runs.script)
+            whole = (whole_in_run(expectation, one.parts) for one in run.ranks)
             shares = [share + kept for share, kept in zip(shares, whole, strict=True)]
-        observed = runs.held(kind)
+        observed = run.held(kind)
         wrong = next((pair for pair in zip(observed, shares, strict=True) if pair[0] != pair[1]), None)
         yield checked(
             CHECK_OF.get(kind, STATES),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.smoke.expected.expectation import Expectation, Requested
-from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
+from ds_lint.smoke.verify.check import ObservedRun, ScriptRun, checked, skipped, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +17,9 @@ _ASKED_FOR_BY_NAME = ("gradients", "linear layers")  # whose dtype is expected o
 ROUNDED = 0.02  # relative, of norms and scales: those of 16-bit numbers are rounded
 
 
-def dtypes(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def dtypes(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The dtypes of the tensors, and the dtype in which gradients are reduced."""
-    evidence = runs.train[0]
+    evidence = run.train[0]
     for kind, requested in (
         ("parameters", expectation.dtype),
         ("master weights", expectation.master_dtype),
@@ -34,13 +34,13 @@ def dtypes(expectation: Expectation, runs: Runs) -> Iterator[Check]:
                 yield skipped("dtypes", requested.key, f"the run shows no dtype of {kind}")
             continue
         yield _dtype(
-            expectation, kind, requested, observed, "fp16.enabled" in runs.adapted and requested.value == "float16"
+            expectation, kind, requested, observed, "fp16.enabled" in run.adapted and requested.value == "float16"
         )
     if adapters := evidence.dtypes.get("adapters"):
-        yield _of_adapters(expectation.dtype, adapters, runs.engine.stage)
+        yield _of_adapters(expectation.dtype, adapters, run.engine.stage)
     requested = expectation.communication_dtype
     if requested is not None:
-        yield _dtype(expectation, "communication", requested, [runs.engine.communication_dtype], adapted=False)
+        yield _dtype(expectation, "communication", requested, [run.engine.communication_dtype], adapted=False)
 
 
 def _of_adapters(requested: Requested, observed: list[str], stage: int) -> Check:
@@ -78,12 +78,12 @@ def _dtype(expectation: Expectation, kind: str, requested: Requested, observed: 
     )
 
 
-def loss(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def loss(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """Whether the loss is finite."""
-    if runs.lacks_backward:
+    if isinstance(run, ScriptRun) and run.lacks_backward:
         yield skipped("loss", expectation.dtype.key, "the script makes its backward passes without DeepSpeed")
         return
-    steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
+    steps = list(zip(*([step.loss for step in one.steps] for one in run.train), strict=True))  # by step, of each rank
     bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
     number = sum(not all(map(math.isfinite, step)) for step in steps)
     kind = "not a number" if any(map(math.isnan, bad)) else "infinite"
@@ -96,17 +96,17 @@ def loss(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         broken=f"the loss of {number} of {len(steps)} steps is {kind}",
         help="Check the labels (a batch whose labels are all -100 has no loss), the learning rate, its warm-up, and "
         "the precision."
-        if runs.is_script
+        if isinstance(run, ScriptRun)
         else "The model is small and its data is generated, so the config is the cause. Check the learning rate, its "
         "warm-up, and the precision.",
     )
 
 
-def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def overflow(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """A loss scale that makes DeepSpeed skip every step; a dynamic one falls by itself."""
     if expectation.dtype.value != "float16":
         return
-    steps = runs.train[0].steps
+    steps = run.train[0].steps
     skipped = sum(step.is_skipped for step in steps)
     scales = [step.loss_scale for step in steps]
     key = (
@@ -136,7 +136,7 @@ def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         help="Set `fp16.loss_scale` to 0 for a dynamic scale, or to a smaller power of two."
         if is_static
         else "Set `fp16.initial_scale_power` to 16 or less, so that the first steps are not skipped.",
-        adapted="fp16.enabled" in runs.adapted,
+        adapted="fp16.enabled" in run.adapted,
     )
 
 
@@ -151,9 +151,9 @@ def as_power(scale: float | None) -> str:
     return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
 
 
-def loss_scale(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def loss_scale(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """Gradients are divided by the loss scale, so the loss must be multiplied by it."""
-    found = _scalings(runs)
+    found = _scalings(run)
     if expectation.dtype.value != "float16" or not found:
         return
     applied, divisor = next((pair for pair in found if not _is_scaled(*pair)), found[0])
@@ -162,25 +162,25 @@ def loss_scale(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         "loss-scale",
         Requested(divisor, key or expectation.dtype.key),
         applied,
-        is_scaled(runs),
+        is_scaled(run),
         kept=f"the loss is multiplied by {divisor:g}, and the gradients are divided by the same number",
         broken=f"the loss is multiplied by {applied:g}, but the gradients are divided by {divisor:g}: they are "
         f"{divisor / applied if applied else math.inf:g} times too small",
         help="Set `zero_optimization.stage` to 1, or use bf16. DeepSpeed does not scale the loss at stage 0."
-        if runs.engine.stage == 0
+        if run.engine.stage == 0
         else "",
-        adapted="fp16.enabled" in runs.adapted,
+        adapted="fp16.enabled" in run.adapted,
     )
 
 
-def is_scaled(runs: Runs) -> bool:
+def is_scaled(run: ObservedRun) -> bool:
     """Whether the loss of every step is multiplied by the number that divides its gradients."""
-    return all(_is_scaled(*pair) for pair in _scalings(runs))
+    return all(_is_scaled(*pair) for pair in _scalings(run))
 
 
-def _scalings(runs: Runs) -> list[tuple[float, float]]:
+def _scalings(run: ObservedRun) -> list[tuple[float, float]]:
     """The factor of each loss and the divisor of its gradients; a loss in fp16 shows no scale above 65,504."""
-    every = (pair for one in runs.train for pair in one.scalings)
+    every = (pair for one in run.train for pair in one.scalings)
     return [(applied, divisor) for applied, divisor in every if math.isfinite(applied)]
 
 

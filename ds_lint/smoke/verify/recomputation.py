@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.semantics.features import is_truthy, may_checkpoint_itself, recomputation_argument
 from ds_lint.smoke.expected.expectation import Expectation, Requested
-from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.verify.check import ObservedRun, checked, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _SECTION = "activation_checkpointing"
 
 
-def recomputation(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def recomputation(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The layers that run again for the training argument, and those for the section of DeepSpeed."""
-    layers, recomputed = runs.train[0].layers or [], runs.train[0].recomputed
+    layers, recomputed = run.train[0].layers or [], run.train[0].recomputed
     name, argument = recomputation_argument(expectation.config) or ("", None)
     if argument is not None and argument.value and not layers:
         yield skipped("recomputation", None, f"`{name}`: the run finds no list of layers in this model")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
 from ds_lint.smoke.expected.expectation import Expectation, Requested
-from ds_lint.smoke.verify.check import Repetition, Runs, checked, skipped
+from ds_lint.smoke.verify.check import Repetition, ScriptRun, checked, skipped
 from ds_lint.smoke.verify.saving import LOSS_TOLERANCE
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ _TIED = "parameter tied_modules."
 _PASSES, _STEPS = "numbers of forward passes", "numbers of steps"
 
 
-def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def resume(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """Every tensor of each rank after loading, and the steps after that."""
-    repetition = runs.repetition
+    repetition = run.repetition
     offload = expectation.optimizer_offload
     key = offload.key if offload and offload.value == "nvme" else (expectation.stage.key if expectation.stage else None)
-    if (why := runs.script[0].no_room) is not None:
+    if (why := run.ranks[0].no_room) is not None:
         yield skipped("resume", key, why)
         return
     if repetition is None:
@@ -40,14 +40,14 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     lost = sorted(
         {
             name
-            for one, before, after in zip(runs.train, repetition.first, repetition.second, strict=True)
+            for one, before, after in zip(run.train, repetition.first, repetition.second, strict=True)
             for name in _differing(one.fingerprint, after.restored)
             if before is not None
         }
     )
-    whole = sum(len(one.fingerprint) for one in runs.train)
-    differing = _differing_steps(_in_common(repetition, runs.job.steps_after), is_on_gpu=runs.job.mode == CUDA)
-    spare = [] if differing or not runs.is_pipeline else [name for name in lost if name.startswith(_TIED)]
+    whole = sum(len(one.fingerprint) for one in run.train)
+    differing = _differing_steps(_in_common(repetition, run.steps_after), is_on_gpu=run.mode == CUDA)
+    spare = [] if differing or not run.is_pipeline else [name for name in lost if name.startswith(_TIED)]
     lost = [name for name in lost if name not in spare]
     restored = f"all {whole} tensors" if not spare else f"{whole - len(spare)} of {whole} tensors"
     steps = min((len(one.rates) for one in repetition.first), default=0)
@@ -60,7 +60,7 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         why = f"{unrecorded}, so the steps after the checkpoint are not repeated"
         yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
-    if not runs.is_pipeline and not any(one.outputs for one in repetition.first) and not lost:
+    if not run.is_pipeline and not any(one.outputs for one in repetition.first) and not lost:
         why = "the script calls `engine.module` itself, so the steps after the checkpoint are not repeated"
         yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
@@ -82,7 +82,7 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         f"{whole - len(lost) - len(spare)} of {whole} tensors" + (f", other {differing}" if differing else ""),
         not lost and not differing,
         unit="tensors",
-        kept=f"a second start restores {restored} of the checkpoint, and {_repeated(repetition, runs, steps)}",
+        kept=f"a second start restores {restored} of the checkpoint, and {_repeated(repetition, run, steps)}",
         broken=f"a second start restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(lost[:3])})" if lost else "")
         + (f", and {_other(differing, repetition)}" if differing else ""),
@@ -163,8 +163,8 @@ def _other(differing: str, repetition: Repetition) -> str:
     return f"with the same inputs it has other {differing} than the start that went on"
 
 
-def _repeated(repetition: Repetition, runs: Runs, steps: int) -> str:
-    is_on_gpu = runs.job.mode == CUDA
+def _repeated(repetition: Repetition, run: ScriptRun, steps: int) -> str:
+    is_on_gpu = run.mode == CUDA
     outputs = "norms of the outputs of the model" if is_on_gpu else "outputs of the model"
     what = outputs if repetition.first[0].has_own_loss else "losses"
     how = f"to {LOSS_TOLERANCE:.1%}, as a GPU allows" if is_on_gpu else "bitwise"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import CUDA, Check
 from ds_lint.smoke.expected.expectation import GATHER, ZERO, Expectation, Requested, ranks_of_a_tensor
-from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.records.failure import Failure
+from ds_lint.smoke.records.job import keeps_frozen
+from ds_lint.smoke.verify.check import ObservedRun, SmallRun, checked, skipped
 from ds_lint.smoke.verify.steps import listed
 
 if TYPE_CHECKING:
@@ -40,32 +42,31 @@ _WITHOUT_NVME = (
 )
 
 
-def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def resume(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
     """Whether a new process continues from the checkpoint."""
     offload = expectation.optimizer_offload
     key = offload.key if offload and offload.value == "nvme" else (expectation.stage.key if expectation.stage else None)
     requested = Requested("every tensor and the next losses, bitwise", key)
-    if runs.resumed is None:
-        status, what = ("error", "did not finish its") if runs.is_resume_cut_off else ("fail", "fails to")
-        yield Check(
-            "resume", status, key, requested.value, None, None, f"a new process {what} resume: {runs.resume_error}"
-        )
+    if isinstance(run.resumed, Failure):
+        status, what = ("error", "did not finish its") if run.resumed.stage is None else ("fail", "fails to")
+        message = f"a new process {what} resume: {run.resumed.message}"
+        yield Check("resume", status, key, requested.value, None, None, message)
         return
     lost = [
         name
-        for before, after in zip(runs.train, runs.resumed, strict=True)
+        for before, after in zip(run.train, run.resumed, strict=True)
         for name, digest in before.fingerprint.items()
         if after.fingerprint.get(name) != digest
     ]
-    whole = sum(len(one.fingerprint) for one in runs.train)
-    before = [step.loss for step in runs.train[0].steps[runs.job.steps :]]
-    after = [step.loss for step in runs.resumed[0].steps]
+    whole = sum(len(one.fingerprint) for one in run.train)
+    before = [step.loss for step in run.train[0].steps[run.steps :]]
+    after = [step.loss for step in run.resumed[0].steps]
     are_bitwise = before == after or all(map(math.isnan, [*before, *after]))
     # Some kernels of a GPU have no deterministic form, and NCCL chooses its algorithm in each process again.
-    are_close = runs.job.mode == CUDA and len(before) == len(after) and _are_close(before, after)
-    are_equal = len(before) == runs.job.steps_after and (are_bitwise or are_close)
-    rates = [step.learning_rates for step in runs.train[0].steps[runs.job.steps :]]
-    resumed_rates = [step.learning_rates for step in runs.resumed[0].steps]
+    are_close = run.mode == CUDA and len(before) == len(after) and _are_close(before, after)
+    are_equal = len(before) == run.steps_after and (are_bitwise or are_close)
+    rates = [step.learning_rates for step in run.train[0].steps[run.steps :]]
+    resumed_rates = [step.learning_rates for step in run.resumed[0].steps]
     yield checked(
         "resume",
         requested,
@@ -102,27 +103,20 @@ def _firsts(rates: list[list[float]]) -> str:
     return listed([of_groups[0] for of_groups in rates])
 
 
-def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def export(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """Whether the saved model is the trained one."""
     stage = expectation.stage.value if expectation.stage else 0
     of_stage = expectation.stage.key if expectation.stage else None
     key = of_stage if expectation.gathers else expectation.key(*GATHER) if expectation.is_written(*GATHER) else of_stage
-    saved = _ADAPTERS if runs.job.has_adapters else _MODEL if runs.is_of_transformers else _STATE_DICT
+    saved = _ADAPTERS if run.has_adapters else _MODEL if run.is_of_transformers else _STATE_DICT
     requested = Requested(f"{saved.loader} loads the trained {'adapter' if saved is _ADAPTERS else 'weights'}", key)
-    exported = runs.exported
-    if (why := runs.train[0].uncompared) is not None:
+    exported = run.exported
+    if (why := run.train[0].uncompared) is not None:
         yield skipped("export", key, why)
         return
-    if exported is None:
-        yield Check(
-            "export",
-            "error",
-            key,
-            requested.value,
-            None,
-            None,
-            f"the saved {saved.what} was not checked: {runs.export_error}",
-        )
+    if isinstance(exported, str):
+        message = f"the saved {saved.what} was not checked: {exported}"
+        yield Check("export", "error", key, requested.value, None, None, message)
         return
     if exported.loaded is not None and not exported.empty and ranks_of_a_tensor(expectation.final) > 1:
         yield skipped(
@@ -131,8 +125,8 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             f"the saved {saved.what} loads, but each rank holds only a part of every tensor to compare with",
         )
         return
-    trained = runs.trained_names
-    live = {name: digest for name, digest in runs.train[0].live.items() if saved is not _ADAPTERS or name in trained}
+    trained = run.trained_names
+    live = {name: digest for name, digest in run.train[0].live.items() if saved is not _ADAPTERS or name in trained}
     loaded = exported.loaded or {}
     of_parts = _in_files_of_parts(exported) if saved is _STATE_DICT else {}
     wrong = sorted(
@@ -149,7 +143,7 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         kept=f"the saved {saved.what} loads with {saved.loader}, and all {len(live)} tensors equal the trained ones "
         "bitwise",
         broken=(_reshaped(saved, exported, live) if ranks_of_a_tensor(expectation.final) == 1 else "")
-        or _nothing_to_load(saved, exported, wrong, stage, len(live), runs.train[0].save_refusal),
+        or _nothing_to_load(saved, exported, wrong, stage, len(live), run.train[0].save_refusal),
         help=_to_save(expectation, exported, stage),
     )
 
@@ -228,21 +222,22 @@ def _nothing_to_load(
     return f"{differ} ({', '.join(wrong[:3])})"
 
 
-def recovery(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def recovery(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """Whether zero_to_fp32 recovers the weights of the ranks."""
     if expectation.stage is None or expectation.stage.value == 0:
         return
-    if (why := runs.train[0].uncompared) is not None:
+    if (why := run.train[0].uncompared) is not None:
         yield skipped("recovery", expectation.stage.key, why)
         return
-    if runs.exported is None:
+    if isinstance(run.exported, str):
         return
-    if runs.engine.stage == 0:
+    if run.engine.stage == 0:
         yield skipped("recovery", expectation.stage.key, "without ZeRO there are no partitions to recover weights from")
         return
-    recovered = runs.exported.recovered
-    updated, every = runs.trained_names, runs.train[0].trained
-    trained = every if runs.job.saves_frozen else {name: every[name] for name in every if name in updated}
+    recovered = run.exported.recovered
+    updated, every = run.trained_names, run.train[0].trained
+    saves_frozen = keeps_frozen(expectation.config.stack, has_adapters=run.has_adapters)
+    trained = every if saves_frozen else {name: every[name] for name in every if name in updated}
     wrong = [name for name, digest in trained.items() if digest not in (recovered or {}).get(name, ())]
     offload = expectation.optimizer_offload
     is_swapped = offload is not None and offload.value == "nvme" and (recovered is None or bool(wrong))
@@ -257,13 +252,11 @@ def recovery(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         f"{len(trained) - len(wrong)} of {len(trained)} tensors",
         recovered is not None and not wrong,
         unit="tensors",
-        kept=f"zero_to_fp32 recovers all {len(trained)} {'' if runs.job.saves_frozen else 'trained '}tensors from the "
+        kept=f"zero_to_fp32 recovers all {len(trained)} {'' if saves_frozen else 'trained '}tensors from the "
         "checkpoint, bitwise"
-        + ("" if runs.job.saves_frozen else "; the Trainer saves no frozen weights with the adapter of a model"),
+        + ("" if saves_frozen else "; the Trainer saves no frozen weights with the adapter of a model"),
         broken=f"zero_to_fp32 recovers {len(trained) - len(wrong)} of {len(trained)} tensors from the checkpoint"
-        + (
-            f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and wrong values for the others"
-        ),
+        + (f": {run.exported.recovery_error}" if run.exported.recovery_error else ", and wrong values for the others"),
         help=_WITHOUT_NVME if is_swapped else "",
     )
 

@@ -11,7 +11,7 @@ from ds_lint.smoke.expected.documented_optimizer import NoReference, rule_of_con
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify import script_weights
 from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE
-from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.verify.check import ScriptRun, checked, skipped
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 
 if TYPE_CHECKING:
@@ -26,72 +26,72 @@ _RISING = ", because DeepSpeed divides them by the loss scale of the next step, 
 _OPTIMIZERS = ("onebit", "zeroone", "muon")
 
 
-def arithmetic(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def arithmetic(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """The averaged gradients, the update of the fp32 weights, and the weights that the ranks compute with."""
-    if runs.recomputed is None:
+    if run.recomputed is None:
         for name in (AVERAGING, UPDATE):
             yield skipped(name, None, "no step was made whose tensors could be sampled")
     else:
-        yield _averaging(expectation, runs, runs.recomputed)
-        yield _update(expectation, runs, runs.recomputed)
-    yield script_weights.live(expectation, runs)
+        yield _averaging(expectation, run, run.recomputed)
+        yield _update(expectation, run, run.recomputed)
+    yield script_weights.live(expectation, run)
 
 
-def _averaging(expectation: Expectation, runs: Runs, found: Recomputed) -> Check:
+def _averaging(expectation: Expectation, run: ScriptRun, found: Recomputed) -> Check:
     stage = expectation.key(ZERO, "stage")
     why = _changing(expectation) or found.unable.get(AVERAGING)
-    if any(one.changes_gradients for one in runs.script):
+    if any(one.changes_gradients for one in run.ranks):
         why = "the script changes the gradients between its backward pass and its step"
-    why = why or (None if is_scaled(runs) else "the loss is not multiplied by the loss scale")
-    why = why or ("the script makes its backward passes without DeepSpeed" if runs.lacks_backward else None)
+    why = why or (None if is_scaled(run) else "the loss is not multiplied by the loss scale")
+    why = why or ("the script makes its backward passes without DeepSpeed" if run.lacks_backward else None)
     if why is not None:
         return skipped(AVERAGING, stage, why)
-    if (divided := _wrongly_divided(expectation, runs)) is not None:
+    if (divided := _wrongly_divided(expectation, run)) is not None:
         return divided
     if found.lacking:
         return _lacking(found.lacking, stage)
     if not found.compared.get(AVERAGING):
         return skipped(AVERAGING, stage, "the optimizer gets no gradients that could be compared")
     return _compared(
-        AVERAGING, runs, Requested("the average over ranks and micro steps", stage),
+        AVERAGING, run, Requested("the average over ranks and micro steps", stage),
         kept="are the average over ranks and micro steps of what autograd computes",
         broken="the gradients of a step are not the average over ranks and micro steps of what autograd computes"
         + _RISING * found.is_divided_by_next_scale,
     )  # fmt: skip
 
 
-def _update(expectation: Expectation, runs: Runs, found: Recomputed) -> Check:
+def _update(expectation: Expectation, run: ScriptRun, found: Recomputed) -> Check:
     rule = rule_of_config(expectation)
     key = expectation.key("optimizer", "type") or expectation.key("optimizer")
     if found.decays:
         return _other_decay(found.decays, key)
-    why = rule.why.replace("the reference run", "ds-lint") if isinstance(rule, NoReference) else None
+    why = rule.why if isinstance(rule, NoReference) else None
     why = why or found.unable.get(UPDATE)
     if why or not found.compared.get(UPDATE):
         return skipped(UPDATE, key, why or "no weights of the optimizer could be compared")
     name = found.optimizer.rpartition(".")[2]
     return _compared(
-        UPDATE, runs, Requested(f"the fp32 weights of {name} as documented", key),
+        UPDATE, run, Requested(f"the fp32 weights of {name} as documented", key),
         kept=f"are updated as the documented arithmetic of {name} says",
         broken=f"a step gives other fp32 weights than the documented arithmetic of {name}",
     )  # fmt: skip
 
 
-def _wrongly_divided(expectation: Expectation, runs: Runs) -> Check | None:
+def _wrongly_divided(expectation: Expectation, run: ScriptRun) -> Check | None:
     """The gradients of a micro step that are not divided by the micro steps, if there are any.
 
     With a loss scale, the check of the loss scale sees it. What torch_autocast in fp16 and amp multiply with is not
     known.
     """
     autocast = expectation.autocast_dtype
-    wrong = [one for rank in runs.train for one in rank.divisions if not math.isclose(one, 1.0, rel_tol=ROUNDED)]
+    wrong = [one for rank in run.train for one in rank.divisions if not math.isclose(one, 1.0, rel_tol=ROUNDED)]
     if (
         not wrong
         or (autocast is not None and autocast.value == "float16")
         or is_on(expectation.final, "amp", "enabled")
     ):
         return None
-    windows = runs.engine.accumulation_steps
+    windows = run.engine.accumulation_steps
     key = expectation.key("gradient_accumulation_steps") or expectation.key(ZERO, "stage")
     return Check(
         AVERAGING, "fail", key, 1 / windows, wrong[0] / windows, None,
@@ -126,8 +126,8 @@ def _changing(expectation: Expectation) -> str | None:
     return f"{expectation.optimizer} changes the gradients on their way" if name.startswith(_OPTIMIZERS) else None
 
 
-def _compared(id: str, runs: Runs, requested: Requested, *, kept: str, broken: str) -> Check:
-    found = runs.recomputed
+def _compared(id: str, run: ScriptRun, requested: Requested, *, kept: str, broken: str) -> Check:
+    found = run.recomputed
     assert found is not None  # noqa: S101 - the caller has looked
     mismatch, share = found.mismatches.get(id), found.largest.get(id, 0.0)
     what = "gradients" if id == AVERAGING else "fp32 weights"

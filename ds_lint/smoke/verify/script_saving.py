@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.expected.expectation import ranks_of_a_tensor
+from ds_lint.smoke.records.job import Exported
 from ds_lint.smoke.verify import saving
-from ds_lint.smoke.verify.check import Runs, skipped
+from ds_lint.smoke.verify.check import ScriptRun, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,30 +16,30 @@ if TYPE_CHECKING:
     from ds_lint.smoke.expected.expectation import Expectation
 
 
-def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def export(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """The saved model; what the script saves in a way of its own is not compared."""
-    refusal = runs.script[0].not_saved
+    refusal = run.ranks[0].not_saved
     key = expectation.stage.key if expectation.stage is not None else None
-    if (why := runs.script[0].no_room) is not None:
+    if (why := run.ranks[0].no_room) is not None:
         yield skipped("export", key, why)
         return
-    is_split = runs.job.stack == "deepspeed" and ranks_of_a_tensor(expectation.final) > 1
-    if is_split and runs.exported is not None and runs.exported.loaded is None:
+    exported = run.exported if isinstance(run.exported, Exported) else None
+    is_split = run.ranks[0].stack == "deepspeed" and ranks_of_a_tensor(expectation.final) > 1
+    if is_split and exported is not None and exported.loaded is None:
         why = "engine.save_16bit_model saves the part of each tensor that rank 0 has"
         yield skipped("export", key, f"{why}; the script may save its model in another way")
         return
-    exported = runs.exported
-    if refusal is None and runs.script[0].adapter_names is None and exported and exported.stored and not exported.empty:
+    if refusal is None and run.ranks[0].adapter_names is None and exported and exported.stored and not exported.empty:
         yield skipped("export", key, "peft saves what the prompt encoder returns, and not its parameters")
         return
     if refusal is None:
-        found = list(saving.export(expectation, runs))
-        if runs.script[0].saves_itself and any(check.status == "fail" for check in found):
+        found = list(saving.export(expectation, run))
+        if run.ranks[0].saves_itself and any(check.status == "fail" for check in found):
             yield skipped("export", key, "the Trainer of the script saves its model in its own way")
         else:
             yield from found
         return
-    if runs.job.stack == "trainer":
+    if run.ranks[0].stack == "trainer":
         yield Check("export", "fail", key, "a saved model", None, None, f"trainer.save_model raises: {refusal}")
     else:
         yield skipped("export", key, f"{refusal}; the script may save its model in another way")

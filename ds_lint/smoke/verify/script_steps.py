@@ -10,7 +10,7 @@ from ds_lint.semantics.batch import BATCH_SIZES, STEPS
 from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
 from ds_lint.smoke.verify import steps
 from ds_lint.smoke.verify.arithmetic import AVERAGING
-from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
+from ds_lint.smoke.verify.check import ScriptRun, checked, skipped, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,27 +30,27 @@ _ACCUMULATE = (
 _CHANCE = 0.5  # of the micro steps, the last ones: inputs of few values or a small data set may repeat in some
 
 
-def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def batch(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """The batch sizes with which the engine counts, and the backward passes that a step really takes.
 
     The rows of what the model gets are told and not compared: packed and paired samples have other numbers of rows.
     At the end of an epoch Accelerate and the Trainer step with the micro steps that are left. Several backward passes
     in the last micro step may be several losses of the same samples, or a batch in parts.
     """
-    wanted = expectation.counted_batch(runs.script[0].counted_ranks)
+    wanted = expectation.counted_batch(run.ranks[0].counted_ranks)
     if wanted is None:
         return
-    engine = runs.engine
+    engine = run.engine
     observed = Batch(engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)
-    passes = sorted({made for one in runs.script for made in one.micro_steps})
-    if observed == wanted and passes and not runs.is_pipeline:
-        other = _other_passes(expectation, runs, passes)
+    passes = sorted({made for one in run.ranks for made in one.micro_steps})
+    if observed == wanted and passes and not run.is_pipeline:
+        other = _other_passes(expectation, run, passes)
         if other is not None:
             yield other
             return
-    rows = sorted({rows for one in runs.script for rows in one.rows if rows})
+    rows = sorted({rows for one in run.ranks for rows in one.rows if rows})
     seen = f"; the model gets tensors of {_listed(rows)} rows" if rows and rows != [observed.micro] else ""
-    if len(passes) > 1 and not runs.is_pipeline:
+    if len(passes) > 1 and not run.is_pipeline:
         seen += f"; some steps take {_listed(passes[:-1])} micro steps, as at the end of an epoch"
     keys = _keys(expectation)
     yield checked(
@@ -59,28 +59,28 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         observed.train,
         observed == wanted,
         unit="samples a step",
-        kept=f"a step takes {_in_words(observed, runs)} samples{seen}",
-        broken=f"a step takes {_in_words(observed, runs)} samples, but the config asks for {_in_words(wanted, runs)}",
+        kept=f"a step takes {_in_words(observed, run)} samples{seen}",
+        broken=f"a step takes {_in_words(observed, run)} samples, but the config asks for {_in_words(wanted, run)}",
         help=next(filter(None, (spelling(expectation, Requested(None, key)) for key in keys)), ""),
     )
 
 
-def _other_passes(expectation: Expectation, runs: Runs, passes: list[int]) -> Check | None:
+def _other_passes(expectation: Expectation, run: ScriptRun, passes: list[int]) -> Check | None:
     """Backward passes of a step that are not its micro steps; None if one step at least has all of them."""
-    steps, most = runs.engine.accumulation_steps, passes[-1]
+    steps, most = run.engine.accumulation_steps, passes[-1]
     key = expectation.key(STEPS) or next(iter(_keys(expectation)), None)
-    if runs.lacks_backward:
+    if run.lacks_backward:
         message = f"{WITHOUT_BACKWARD}, so DeepSpeed does not average its gradients"
         return Check("batch", "fail", key, steps, 0, None, message, CALL_BACKWARD)
     if most == steps:
         return None
-    added = max((last for one in runs.script for last in one.last_micro_steps), default=1)
+    added = max((last for one in run.ranks for last in one.last_micro_steps), default=1)
     if most == steps + added - 1 and added > 1:
-        if runs.recomputed is not None and AVERAGING in runs.recomputed.mismatches:
+        if run.recomputed is not None and AVERAGING in run.recomputed.mismatches:
             return Check(
                 "batch", "warn", key, steps, most, None,
                 f"the script calls `engine.backward` {added:,} times before `engine.step`, but at stage "
-                f"{runs.engine.stage} the optimizer does not get the sum of their gradients",
+                f"{run.engine.stage} the optimizer does not get the sum of their gradients",
                 "Add up the losses, and call `engine.backward` once.",
             )  # fmt: skip
         return Check(
@@ -94,7 +94,7 @@ def _other_passes(expectation: Expectation, runs: Runs, passes: list[int]) -> Ch
         "batch", "fail", key, steps, most, None,
         f"the script makes {_listed(passes)} backward pass{'es' * (passes != [1])} for a step, but the config asks for "
         f"{steps} micro step{'s' * (steps != 1)}",
-        _ACCUMULATE if runs.job.stack == "accelerate" and passes == [1] else "",
+        _ACCUMULATE if run.ranks[0].stack == "accelerate" and passes == [1] else "",
     )  # fmt: skip
 
 
@@ -103,16 +103,16 @@ def _keys(expectation: Expectation) -> list[str]:
     return [key for name in BATCH_SIZES if (key := expectation.key(name)) is not None]
 
 
-def _in_words(sizes: Batch, runs: Runs) -> str:
+def _in_words(sizes: Batch, run: ScriptRun) -> str:
     """The samples of a step; ranks that share the tensors of a model train on the same ones."""
-    ranks_of_samples = max(1, runs.script[0].multiplied_by // runs.data_parallel)
-    return sizes._replace(train=sizes.train // ranks_of_samples).in_words(runs.data_parallel)
+    ranks_of_samples = max(1, run.ranks[0].multiplied_by // run.data_parallel)
+    return sizes._replace(train=sizes.train // ranks_of_samples).in_words(run.data_parallel)
 
 
-def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def learning_rates(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """The learning rates, if it is the config or the Trainer that sets them."""
-    one, key = runs.script[0], expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
-    if (other := _other_rates(runs, key)) is not None:
+    one, key = run.ranks[0], expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
+    if (other := _other_rates(run, key)) is not None:
         yield other
         return
     scheduler = one.scheduler.rpartition(".")[2]
@@ -124,14 +124,14 @@ def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     elif one.own_rates is not None:
         yield skipped("learning-rate", key, f"{one.own_rates}, so the learning rates need not be those of the config")
     else:
-        yield from steps.learning_rates(expectation, runs)
+        yield from steps.learning_rates(expectation, run)
 
 
-def _other_rates(runs: Runs, key: str | None) -> Check | None:
+def _other_rates(run: ScriptRun, key: str | None) -> Check | None:
     """A rank that steps with other learning rates than rank 0, which has the same parameter groups."""
-    if runs.is_pipeline:
+    if run.is_pipeline:
         return None
-    first, *others = ([step.learning_rates for step in one.steps] for one in runs.train)
+    first, *others = ([step.learning_rates for step in one.steps] for one in run.train)
     for rank, rates in enumerate(others, start=1):
         number = next(
             (number for number, pair in enumerate(zip(first, rates, strict=False)) if pair[0] != pair[1]), None
@@ -145,15 +145,15 @@ def _other_rates(runs: Runs, key: str | None) -> Check | None:
     return None
 
 
-def samples(_expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def samples(_expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """Whether two ranks get the same inputs in every micro step, or in all from one on."""
-    if runs.world_size == 1 or runs.data_parallel != runs.world_size:
+    if run.world_size == 1 or run.data_parallel != run.world_size:
         yield skipped("samples", None, "the ranks do not all train on samples of their own")
         return
-    if not any(digest for one in runs.script for step in one.batches for digest in step):
+    if not any(digest for one in run.ranks for step in one.batches for digest in step):
         yield skipped("samples", None, "the engine itself gets no tensors as inputs")
         return
-    same = _same(runs)
+    same = _same(run)
     yield checked(
         "samples",
         Requested("other samples on each rank", None),
@@ -166,9 +166,9 @@ def samples(_expectation: Expectation, runs: Runs) -> Iterator[Check]:
     )
 
 
-def _same(runs: Runs) -> str | None:
+def _same(run: ScriptRun) -> str | None:
     """Ranks whose inputs are equal from a micro step on, in words; None if there are none."""
-    by_rank = [[digest for step in one.batches for digest in step] for one in runs.script]
+    by_rank = [[digest for step in one.batches for digest in step] for one in run.ranks]
     for (first, one), (second, other) in itertools.combinations(enumerate(by_rank), 2):
         pairs = list(zip(one, other, strict=False))
         equal = len(list(itertools.takewhile(lambda pair: pair[0] and pair[0] == pair[1], reversed(pairs))))

@@ -10,7 +10,7 @@ from ds_lint.semantics.features import is_on
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
 from ds_lint.smoke.expected.partitions import ALIGNED, Layout, in_partition, partition, touched
 from ds_lint.smoke.records.job import FP32, SWAPPABLE
-from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
+from ds_lint.smoke.verify.check import ObservedRun, ScriptRun, checked, skipped, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,13 +28,13 @@ _ADAGRAD = (
 )
 
 
-def stage(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def stage(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The ZeRO stage of the engine."""
     requested = expectation.stage
     if requested is None:
         yield skipped("stage", expectation.key(ZERO, "stage"), "the requested ZeRO stage is unknown")
         return
-    stage = runs.engine.stage
+    stage = run.engine.stage
     yield checked(
         "stage",
         requested,
@@ -47,13 +47,13 @@ def stage(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     )
 
 
-def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def sharding(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The exact number of elements of parameters, master weights, states and gradients on each rank."""
     requested = expectation.stage
     if requested is None or requested.value == 0:
         return
-    if runs.world_size == 1:
-        verified = "see the run on CPU ranks" if runs.job.mode == CUDA else "sharding is not checked"
+    if run.world_size == 1:
+        verified = "see the run on CPU ranks" if run.mode == CUDA else "sharding is not checked"
         yield skipped("parameters", requested.key, f"one rank has no other ranks to share with: {verified}")
         return
     if (copies := ranks_of_a_copy(expectation.final)) > 1:
@@ -61,16 +61,16 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             "parameters", requested.key, f"{copies} ranks share each copy of the model, so shares are not checked"
         )
         return
-    stage, ranks = requested.value, runs.world_size
-    whole = sum(parameter.elements for parameter in runs.train[0].parameters)
-    trained = sum(parameter.elements for parameter in runs.train[0].parameters if parameter.is_trainable)
-    adapted = bool(runs.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
-    states = expectation.states or states_of(runs.train[0]) if runs.steps_made else ()
-    expected = expected_shares(expectation, runs.train[0].parameters, states, ranks)
-    if not runs.steps_made:
+    stage, ranks = requested.value, run.world_size
+    whole = sum(parameter.elements for parameter in run.train[0].parameters)
+    trained = sum(parameter.elements for parameter in run.train[0].parameters if parameter.is_trainable)
+    adapted = bool(run.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
+    states = expectation.states or states_of(run.train[0]) if run.steps_made else ()
+    expected = expected_shares(expectation, run.train[0].parameters, states, ranks)
+    if not run.steps_made:
         yield skipped(STATES, requested.key, "DeepSpeed made no step, so there are no states to count")
-    kept_whole = whole_in_run(expectation, runs.train[0].parameters) if stage == 3 and "parameters" in expected else 0
-    if kept_whole and not runs.steps_made:
+    kept_whole = whole_in_run(expectation, run.train[0].parameters) if stage == 3 and "parameters" in expected else 0
+    if kept_whole and not run.steps_made:
         del expected["parameters"]  # a step that is made gathers those that stay whole
         yield skipped(
             "parameters", requested.key, "DeepSpeed made no step, after which it keeps small parameters whole"
@@ -80,10 +80,10 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         yield skipped("parameters", key, "parameters on NVMe are in memory only while they are used")
     if kept_whole and "parameters" in expected:
         expected["parameters"] += kept_whole
-    has_experts = any(one.expert_ranks > 1 for one in runs.train[0].parameters)
+    has_experts = any(one.expert_ranks > 1 for one in run.train[0].parameters)
     part = "" if has_experts else f"1/{ranks} "  # fewer ranks share an expert
     for kind, elements in expected.items():
-        observed, most = runs.held(kind), whole if kind == "parameters" else trained
+        observed, most = run.held(kind), whole if kind == "parameters" else trained
         of_all = f"the model's {whole:,}" if most == whole else f"the {most:,} that are trained"
         yield checked(
             CHECK_OF.get(kind, STATES),
@@ -98,27 +98,27 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             help=_ADAGRAD if kind == "sum" else "",
             adapted=adapted and kind == "parameters" and stage == 3,
         )
-    yield from _gradients(expectation, runs, trained, expected["master weights"])
+    yield from _gradients(expectation, run, trained, expected["master weights"])
 
 
-def untrained(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def untrained(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The parameters of an engine that makes no step, such as a reference model: ZeRO-3 shards them too."""
     requested = expectation.stage
-    if requested is None or requested.value != 3 or runs.world_size == 1:
+    if requested is None or requested.value != 3 or run.world_size == 1:
         yield skipped("start", None, "the script makes no optimizer step with this engine")
         return
-    parameters, observed = runs.train[0].parameters, runs.held("parameters")
+    parameters, observed = run.train[0].parameters, run.held("parameters")
     whole = sum(one.elements for one in parameters)
-    share = partition(parameters, 3, runs.world_size) + whole_in_run(expectation, parameters)
+    share = partition(parameters, 3, run.world_size) + whole_in_run(expectation, parameters)
     yield checked(
         "parameters",
-        Requested([share] * runs.world_size, requested.key),
+        Requested([share] * run.world_size, requested.key),
         observed,
         all(held <= share for held in observed),
         unit="elements",
         kept=f"each rank holds {max(observed):,} of {whole:,} elements of a model that is not trained",
         broken=f"a rank holds {max(observed):,} elements of a model that is not trained, but its share at stage 3 on "
-        f"{runs.world_size} ranks is {share:,} of {whole:,}",
+        f"{run.world_size} ranks is {share:,} of {whole:,}",
     )
 
 
@@ -186,12 +186,12 @@ def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
         yield size
 
 
-def _gradients(expectation: Expectation, runs: Runs, whole: int, in_memory: int) -> Iterator[Check]:
+def _gradients(expectation: Expectation, run: ObservedRun, whole: int, in_memory: int) -> Iterator[Check]:
     """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 exactly its share."""
     assert expectation.stage is not None  # noqa: S101 - checked before
-    stage, ranks = expectation.stage.value, runs.world_size
-    in_window = [one.held_in_window.elements for one in runs.train if one.held_in_window is not None]
-    observed = in_window or runs.held("gradients")
+    stage, ranks = expectation.stage.value, run.world_size
+    in_window = [one.held_in_window.elements for one in run.train if one.held_in_window is not None]
+    observed = in_window or run.held("gradients")
     if stage == 1 and not in_window:
         yield skipped(
             "gradients",
@@ -200,8 +200,8 @@ def _gradients(expectation: Expectation, runs: Runs, whole: int, in_memory: int)
         )
         return
     # At the end of the step, those of an optimizer on NVMe go there with its states.
-    expected = gradients_in_window(expectation, runs.train[0].parameters, ranks) if in_window else [in_memory] * ranks
-    exact = _exact_share(expectation, runs) if in_window and stage == 2 else None
+    expected = gradients_in_window(expectation, run.train[0].parameters, ranks) if in_window else [in_memory] * ranks
+    exact = _exact_share(expectation, run) if in_window and stage == 2 else None
     wrong = [pair for pair in zip(observed, expected, strict=True) if pair[0] not in (pair[1], exact)]
     when = "between two micro steps " if in_window else ""
     yield checked(
@@ -216,7 +216,7 @@ def _gradients(expectation: Expectation, runs: Runs, whole: int, in_memory: int)
         f"is {wrong[0][1]:,}"
         if wrong
         else "",
-        adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in runs.adapted),
+        adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in run.adapted),
     )
 
 
@@ -242,10 +242,10 @@ def gradients_in_window(expectation: Expectation, parameters: list[TrainedParame
     return touched(trainable, ranks, layout)
 
 
-def _exact_share(expectation: Expectation, runs: Runs) -> int:
+def _exact_share(expectation: Expectation, run: ObservedRun) -> int:
     """The elements of a share of stage 2, which is all that releases such as 0.16.9 keep (``get_flat_partition``)."""
-    trainable = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
-    return partition(trainable, 2, runs.world_size, layout_of(expectation))
+    trainable = [parameter for parameter in run.train[0].parameters if parameter.is_trainable]
+    return partition(trainable, 2, run.world_size, layout_of(expectation))
 
 
 def _accumulates_apart(expectation: Expectation) -> bool:
@@ -268,24 +268,21 @@ def least_to_most(numbers: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def persistence(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def persistence(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """How much of the user's model stays whole below the threshold."""
     if expectation.stage is None or expectation.stage.value != 3:
         return
     threshold = expectation.threshold
     key = threshold.key or expectation.stage.key
-    if runs.real_shapes is None:
-        yield skipped("persistence", key, "this check needs the shapes of your model: pass --model")
-        return
-    if runs.is_shrunk:
-        yield skipped("persistence", key, "this check needs the shapes of your model, and --shrink makes it small")
+    if isinstance(run.real_shapes, str):
+        yield skipped("persistence", key, run.real_shapes)
         return
     if threshold.value is None:
         yield skipped("persistence", key, "the threshold is unknown before the run")
         return
-    whole = sum(runs.real_shapes)
-    kept = persistent(runs.real_shapes, threshold.value, expectation.model_threshold)
-    if runs.is_script and kept and whole < _LARGE:
+    whole = sum(run.real_shapes)
+    kept = persistent(run.real_shapes, threshold.value, expectation.model_threshold)
+    if isinstance(run, ScriptRun) and kept and whole < _LARGE:
         told = f"{kept:,} of the {whole:,} elements of the model stay whole below the threshold of {threshold.value:,}"
         yield skipped("persistence", key, f"{told}: the model is too small to show what the threshold does")
         return

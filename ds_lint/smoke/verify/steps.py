@@ -16,7 +16,7 @@ from ds_lint.smoke.expected.expectation import (
     ranks_of_a_copy,
     ranks_of_a_tensor,
 )
-from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
+from ds_lint.smoke.verify.check import ObservedRun, SmallRun, checked, skipped, spelling
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 from ds_lint.smoke.verify.shares import has_plain_states
 
@@ -26,49 +26,49 @@ if TYPE_CHECKING:
 _TOLERANCE = 1e-6  # relative, of learning rates
 
 
-def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def batch(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
     """The samples of a step."""
-    requested_batch = expectation.batch(runs.world_size)
+    requested_batch = expectation.batch(run.world_size)
     if requested_batch is None:
         return
-    observed = _batch_of_a_step(expectation, runs)
+    observed = _batch_of_a_step(expectation, run)
     keys = [key for name in BATCH_SIZES if (key := expectation.key(name)) is not None]
     key = next((key for key in keys if key in expectation.written_as.values()), keys[0] if keys else None)
-    ranks = runs.real_ranks
-    real = f"; on your {ranks:,} ranks {runs.real_batch.in_words(ranks)}" if runs.real_batch and ranks else ""
+    ranks = run.real_ranks
+    real = f"; on your {ranks:,} ranks {run.real_batch.in_words(ranks)}" if run.real_batch and ranks else ""
     yield checked(
         "batch",
         Requested(requested_batch.train, key),
         observed.train,
         observed == requested_batch,
         unit="samples a step",
-        kept=f"a step takes {observed.in_words(runs.world_size)} samples{real}",
-        broken=f"a step takes {observed.in_words(runs.world_size)} samples, but the config asks for "
-        f"{requested_batch.in_words(runs.world_size)}",
+        kept=f"a step takes {observed.in_words(run.world_size)} samples{real}",
+        broken=f"a step takes {observed.in_words(run.world_size)} samples, but the config asks for "
+        f"{requested_batch.in_words(run.world_size)}",
         help=next(
             filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH_SIZES)), ""
         ),
-        adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
+        adapted=any("batch_size" in key or "accumulation" in key for key in run.adapted),
     )
 
 
-def _batch_of_a_step(expectation: Expectation, runs: Runs) -> Batch:
+def _batch_of_a_step(expectation: Expectation, run: SmallRun) -> Batch:
     """The samples of the first step, counted in the forward passes of the model."""
-    passes = [one.samples[0] if one.samples else [] for one in runs.train]
+    passes = [one.samples[0] if one.samples else [] for one in run.train]
     whole = sum(map(sum, passes)) // ranks_of_a_copy(expectation.final)
     return Batch(whole, max(passes[0], default=0), len(passes[0]))
 
 
-def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def learning_rates(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The learning rates of the steps, compared with the config or the training arguments."""
-    steps = runs.train[0].steps
+    steps = run.train[0].steps
     observed = [step.learning_rates[0] for step in steps]
     if any(step.is_skipped for step in steps):
         key = expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
         yield skipped("learning-rate", key, "the schedule does not advance while steps are skipped")
         return
     if expectation.config.stack == "trainer" and (expectation.schedule is None or expectation.asks_for_schedule):
-        yield from _trainers_rates(expectation, observed, runs.adapted)
+        yield from _trainers_rates(expectation, observed, run.adapted)
         return
     if expectation.optimizer is None or expectation.optimizer.lower() == "muon":
         return  # the optimizer of the script, or one with a rate for each kind of parameter
@@ -150,10 +150,10 @@ def listed(rates: list[float]) -> str:
     return ", ".join(f"{rate:.4g}" for rate in rates)
 
 
-def clipping(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def clipping(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The norm to which gradients are clipped, in the engine and in the steps."""
-    requested, observed = expectation.clipping, runs.engine.clipping
-    wrong = _wrongly_clipped(expectation, runs, observed if requested is None else requested.value)
+    requested, observed = expectation.clipping, run.engine.clipping
+    wrong = _wrongly_clipped(expectation, run, observed if requested is None else requested.value)
     if requested is None and not wrong:
         if observed:
             yield Check(
@@ -172,7 +172,7 @@ def clipping(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         requested,
         wrong[0] if wrong and math.isclose(observed, requested.value) else observed,
         math.isclose(observed, requested.value) and not wrong,
-        kept=_clipped(observed, [step.gradient_norm for step in runs.train[0].steps if step.gradient_norm is not None]),
+        kept=_clipped(observed, [step.gradient_norm for step in run.train[0].steps if step.gradient_norm is not None]),
         broken=_misclipped(expectation, requested, observed, wrong),
         help='Set `gradient_clipping` to "auto", because the Trainer does not clip gradients itself.'
         if expectation.argument("max_grad_norm") is not None and requested.key is None
@@ -202,7 +202,7 @@ def _misclipped(expectation: Expectation, requested: Requested, norm: float, wro
     return f"gradients are {got}, but {by} asks for {requested.value:g}"
 
 
-def _wrongly_clipped(expectation: Expectation, runs: Runs, norm: float) -> list[float]:
+def _wrongly_clipped(expectation: Expectation, run: ObservedRun, norm: float) -> list[float]:
     """The norms of the gradients of steps that differ from the result of this clipping.
 
     Each rank clips its share of the gradients; Muon, the 1-bit optimizers, MiCS and tensor parallelism shard them
@@ -213,13 +213,13 @@ def _wrongly_clipped(expectation: Expectation, runs: Runs, norm: float) -> list[
         or expectation.number(ZERO, "mics_shard_size")
         or ranks_of_a_tensor(expectation.final) > 1
     )
-    if is_shared_otherwise or not is_scaled(runs):  # without scaling, all norms are wrong
+    if is_shared_otherwise or not is_scaled(run):  # without scaling, all norms are wrong
         return []
     # In some releases the optimizer of bf16 shards its work without ZeRO too.
-    is_shared = runs.engine.stage > 0 or runs.engine.zero_optimizer == "BF16_Optimizer"
+    is_shared = run.engine.stage > 0 or run.engine.zero_optimizer == "BF16_Optimizer"
     wrong = []
-    made = [step for step in runs.train[0].steps if not step.is_skipped]
-    for step, squares in zip(made, zip(*(one.squared_norms for one in runs.train), strict=True), strict=False):
+    made = [step for step in run.train[0].steps if not step.is_skipped]
+    for step, squares in zip(made, zip(*(one.squared_norms for one in run.train), strict=True), strict=False):
         taken = math.sqrt(sum(squares) if is_shared else squares[0])
         before = step.gradient_norm
         if before is None:  # without ZeRO, in fp32, the engine reports none

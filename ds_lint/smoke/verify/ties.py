@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.smoke.expected.expectation import Expectation, Requested
-from ds_lint.smoke.verify.check import Runs, checked
+from ds_lint.smoke.records.job import Exported
+from ds_lint.smoke.verify.check import ObservedRun, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,15 +14,16 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Check
 
 
-def tied_weights(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+def tied_weights(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The parameters of the small model that have several names."""
-    groups, exported = runs.train[0].tied, runs.exported
+    groups = run.train[0].tied
+    exported = run.exported if isinstance(run.exported, Exported) else None
     if not groups:
         return
-    found = {"after the steps": all(group in runs.train[0].tied_after for group in groups)}
-    if exported is not None and exported.loaded is not None and not runs.job.has_adapters:  # which are saved alone
+    found = {"after the steps": all(group in run.train[0].tied_after for group in groups)}
+    if exported is not None and exported.loaded is not None and not run.has_adapters:  # which are saved alone
         found["in the saved files"] = not any(_differ(exported.stored, group) for group in groups)
-        if runs.is_of_transformers:  # a class of the script has no loader
+        if run.is_of_transformers:  # a class of the script has no loader
             found["after from_pretrained"] = all(group in exported.tied for group in groups)
     of_checkpoint = (exported.recovered or {}) if exported is not None else {}
     recovered = {name: digests[0] for name, digests in of_checkpoint.items()}

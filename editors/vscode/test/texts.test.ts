@@ -61,8 +61,8 @@ test("a smoke run is made on the terms of the settings", () => {
       "/p/it's $HOME.json",
       "--smoke",
       "--stack=trainer",
-      "--trainer-args=--bf16 --output_dir 'a b'",
       "--world-size=8",
+      "--trainer-args=--bf16 --output_dir 'a b'",
       "--gpu=H100",
     ],
   );

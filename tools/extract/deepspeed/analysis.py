@@ -4,38 +4,54 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tools.extract.deepspeed import expressions, statements
-from tools.extract.deepspeed.calls import History
 from tools.extract.deepspeed.classes import Classes
 from tools.extract.deepspeed.modules import PACKAGE, ImportedModule, ImportedName, Sources
 from tools.extract.deepspeed.records import Records
 from tools.extract.deepspeed.values import UNKNOWN, Class, Constant, External, Function, Package, either
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tools.extract.deepspeed.modules import Definition, Module
-    from tools.extract.deepspeed.values import Names, Value
+    from tools.extract.deepspeed.values import Arguments, FunctionNode, Names, Value
 
 
 _FILLED_AT_RUN_TIME = "deepspeed.ops.op_builder"  # the names of the modules that are built, there and below
 
 
+@dataclass
+class History:
+    """The calls that are under way, and what the finished ones returned."""
+
+    stack: list[FunctionNode] = field(default_factory=list)
+    returned: dict[Any, Value] = field(default_factory=dict)
+
+
+class Interpreter(NamedTuple):
+    """What runs the source: expressions hold calls, calls run functions, and those have expressions again."""
+
+    evaluate: Callable[[Frame, ast.expr], Value]
+    run: Callable[[Frame, list[ast.stmt]], bool]
+    call: Callable[[Frame, Value, Arguments], Value]
+
+
 class Analysis:
     """One release while it is analysed: its modules, and everything that was found so far."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
         self.sources = Sources(tree)
         self.records = Records()
-        self.classes = Classes(self)
+        self.classes = Classes(self.evaluate)
         self.history = History()
         self._names: dict[tuple[Module, str], Value | None] = {}
 
     def evaluate(self, module: Module, node: ast.expr, names: Names | None = None) -> Value:
         """The value of an expression that stands in a module or in the body of a class."""
-        return expressions.evaluate(Frame(self, module, dict(names or {})), node)
+        return self.interpreter.evaluate(Frame(self, module, dict(names or {})), node)
 
     def value_of(self, module: Module, name: str) -> Value | None:
         """What a name means in a module; None if it means nothing there."""
@@ -97,8 +113,8 @@ class Analysis:
         """The value that a function returns when its parameters are bound to these names."""
         frame = Frame(self, function.module, names, function.owner)
         if isinstance(function.node, ast.Lambda):
-            return expressions.evaluate(frame, function.node.body)
-        statements.run(frame, function.node.body)
+            return self.interpreter.evaluate(frame, function.node.body)
+        self.interpreter.run(frame, function.node.body)
         return either(*frame.returned) if frame.returned else Constant(None)
 
 

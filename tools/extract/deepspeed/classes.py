@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tools.extract.deepspeed.values import Array, Class, External, Function, alternatives, constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.modules import Statement
-    from tools.extract.deepspeed.values import Instance
+    from tools.extract.deepspeed.values import Instance, Value
 
 MemberNode: TypeAlias = "Statement | ast.Assign | ast.AnnAssign"
 
@@ -31,8 +30,8 @@ class Member(NamedTuple):
 class Classes:
     """Questions about classes; the answers are kept, since a release asks for each of them some thousand times."""
 
-    def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
+    def __init__(self, evaluate: Callable[..., Value]) -> None:
+        self._evaluate = evaluate  # an expression of a module
         self._lineages: dict[Class, list[Class | External]] = {}
         self._members: dict[Class, dict[str, Member]] = {}
 
@@ -40,7 +39,7 @@ class Classes:
         """The direct bases; one that the source does not explain goes by the name it is written with."""
         found: list[Class | External] = []
         for node in cls.node.bases:
-            values = alternatives(self._analysis.evaluate(cls.module, node, cls.closure))
+            values = alternatives(self._evaluate(cls.module, node, cls.closure))
             known = [value for value in values if isinstance(value, (Class, External))]
             found += known or [External(ast.unparse(node))]
         return found
@@ -115,7 +114,7 @@ class Classes:
         return list(dict.fromkeys(spelling for spelling in spellings if spelling is not None))
 
     def _spellings(self, cls: Class, node: ast.expr) -> list[Any]:
-        value = self._analysis.evaluate(cls.module, node)
+        value = self._evaluate(cls.module, node)
         written = value.items if isinstance(value, Array) else [value]
         return [one.value if (one := constant(item)) else None for item in written]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from tools.extract.deepspeed import calls, sections
-from tools.extract.deepspeed.values import Class, Function, Instance, UserValue
+from tools.extract.deepspeed import sections
+from tools.extract.deepspeed.functions import enter
+from tools.extract.deepspeed.values import Arguments, Class, Function, Instance, UserValue
 from tools.extract.source import predates
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def run(analysis: Analysis) -> None:
     engine_takers, config_takers = (_functions(analysis, entries) for entries in (_ENGINE_TAKERS, _CONFIG_TAKERS))
     config_taking_classes = _classes(analysis, _CONFIG_TAKING_CLASSES)
     _verify_attribute(engine)
-    config = _constructed(analysis, read, calls.Arguments((_CONFIG,)))
+    config = _constructed(analysis, read, Arguments((_CONFIG,)))
     for cls in engines:
         instance = Instance(cls, {_KEPT_AS: config})
         _run_methods(analysis, instance)
@@ -71,14 +72,14 @@ def run(analysis: Analysis) -> None:
         _run_function(analysis, entry, function, _CONFIG)
     for entry, cls in config_taking_classes:
         named = dict.fromkeys(entry.parameters, _CONFIG)
-        _run_methods(analysis, _constructed(analysis, cls, calls.Arguments(named={**named})))
+        _run_methods(analysis, _constructed(analysis, cls, Arguments(named={**named})))
 
 
-def _constructed(analysis: Analysis, cls: Class, arguments: calls.Arguments) -> Instance:
+def _constructed(analysis: Analysis, cls: Class, arguments: Arguments) -> Instance:
     instance = Instance(cls)
     constructor = analysis.classes.constructor(cls, instance)
     if constructor:
-        calls.enter(analysis, constructor, arguments)
+        enter(analysis, constructor, arguments)
     return instance
 
 
@@ -153,9 +154,9 @@ def _run_methods(analysis: Analysis, instance: Instance) -> None:
         if isinstance(node, ast.FunctionDef):
             method = sections.attribute(analysis, instance, node.name)
             if isinstance(method, Function):
-                calls.enter(analysis, method, calls.Arguments())
+                enter(analysis, method, Arguments())
 
 
 def _run_function(analysis: Analysis, entry: Entry, function: Function, value: Value) -> None:
     for parameter in _taken(entry, function):
-        calls.enter(analysis, function, calls.Arguments(named={parameter: value}))
+        enter(analysis, function, Arguments(named={parameter: value}))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-import itertools
 import operator
 from typing import TYPE_CHECKING, Any
 
 from tools.extract.deepspeed import calls, sections
 from tools.extract.deepspeed.values import (
-    ANY_KEY,
-    ITEM,
     UNKNOWN,
+    Arguments,
     Array,
     Class,
     Constant,
@@ -30,17 +28,15 @@ from tools.extract.deepspeed.values import (
     constant,
     either,
     folded,
-    from_python,
     user_values,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tools.extract.deepspeed.analysis import Frame
     from tools.extract.deepspeed.values import Value
 
-MOST_ITERATIONS = 80
 LARGEST_EXPONENT = 100
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -129,7 +125,11 @@ def meaning(frame: Frame, name: str) -> Value:
 
 
 def _spliced(frame: Frame, part: ast.expr) -> list[Value]:
-    return iterate(frame, evaluate(frame, part.value)) if isinstance(part, ast.Starred) else [evaluate(frame, part)]
+    return (
+        sections.iterate(frame.analysis, evaluate(frame, part.value))
+        if isinstance(part, ast.Starred)
+        else [evaluate(frame, part)]
+    )
 
 
 def _dictionary(frame: Frame, keys: list[ast.expr | None], values: list[ast.expr]) -> Table:
@@ -158,12 +158,12 @@ def _comprehension(frame: Frame, generators: list[ast.comprehension], element: C
     before = dict(frame.names)
     first, *inner = generators
     elements = []
-    for item in iterate(frame, evaluate(frame, first.iter)):
+    for item in sections.iterate(frame.analysis, evaluate(frame, first.iter)):
         bind(frame, first.target, item)
         for test in first.ifs:
             evaluate(frame, test)
         for generator in inner:
-            bind(frame, generator.target, iterate(frame, evaluate(frame, generator.iter))[0])
+            bind(frame, generator.target, sections.iterate(frame.analysis, evaluate(frame, generator.iter))[0])
         elements.append(element())
     frame.names = before
     return elements
@@ -196,7 +196,7 @@ def _call(frame: Frame, node: ast.Call) -> Value:
     positional = [item for part in node.args for item in _spliced(frame, part)]
     named = {word.arg: evaluate(frame, word.value) for word in node.keywords if word.arg}
     spread = [evaluate(frame, word.value) for word in node.keywords if not word.arg]
-    arguments = calls.Arguments(tuple(positional), named, tuple(spread))
+    arguments = Arguments(tuple(positional), named, tuple(spread))
     if callee == UNKNOWN and any(True for value in spread for _ in user_values(value)):
         callee = External(ast.unparse(node.func))
     return calls.call(frame, callee, arguments)
@@ -241,42 +241,6 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
                 bind(frame, part, _unpacked(value, place))
         case ast.Starred(value=rest):
             bind(frame, rest, UNKNOWN)
-
-
-def iterate(frame: Frame, value: Value) -> list[Value]:
-    """What a loop over the value runs over."""
-    items = [item for one in alternatives(value) for item in _items(frame, one)]
-    return items or [UNKNOWN]
-
-
-def _items(frame: Frame, value: Value) -> list[Value]:
-    match value:
-        case Array(items=items):
-            return items[:MOST_ITERATIONS]
-        case Constant(value=list() | tuple() | dict() as fixed):
-            return [from_python(item) for item in itertools.islice(fixed, MOST_ITERATIONS)]
-        case Table(entries=entries, overlaid=overlaid):
-            unknown = [UNKNOWN] if overlaid else []
-            return [*map(Constant, itertools.islice(entries, MOST_ITERATIONS)), *unknown]
-        case Entries(of=of, part=part):
-            return [Array(list(pair)) if part == "items" else pair[part == "values"] for pair in _pairs(frame, of)]
-        case UserValue(path=path):
-            frame.analysis.records.key(path).used_as.add("array")
-            return [UserValue((*path, ITEM))]
-        case Class() if frame.analysis.classes.is_enumeration(value):
-            return [from_python(member) for member in frame.analysis.classes.accepted(value)]
-        case _:
-            return [UNKNOWN]
-
-
-def _pairs(frame: Frame, of: UserValue | Table) -> Iterator[tuple[Value, Value]]:
-    if isinstance(of, Table):
-        for name, entry in itertools.islice(list(of.entries.items()), MOST_ITERATIONS):
-            yield Constant(name), entry
-    else:
-        frame.analysis.records.treat(of.path, "open")
-    for section in of.overlaid if isinstance(of, Table) else [of]:
-        yield UNKNOWN, UserValue((*section.path, ANY_KEY))
 
 
 def _unpacked(value: Value, place: int) -> Value:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING
 
-from tools.extract.deepspeed import calls, expressions, sections
+from tools.extract.deepspeed import sections
 from tools.extract.deepspeed.values import (
     UNKNOWN,
+    Arguments,
     Array,
     ChosenByUser,
     Constant,
@@ -29,7 +30,6 @@ from tools.extract.deepspeed.values import (
 
 if TYPE_CHECKING:
     from tools.extract.deepspeed.analysis import Analysis, Frame
-    from tools.extract.deepspeed.calls import Arguments
     from tools.extract.deepspeed.values import Value
 
 MOST_SPLICED = 8
@@ -109,12 +109,12 @@ def _call_builtin(frame: Frame, name: str, arguments: Arguments) -> Value:
                 if isinstance(one, Instance) and fixed:
                     sections.set_attribute(one, str(fixed.value), value)
         case (("map" | "filter"), (function, values)):
-            for item in expressions.iterate(frame, values)[:MOST_SPLICED]:
-                calls.call(frame, function, calls.Arguments((item,)))
+            for item in sections.iterate(frame.analysis, values)[:MOST_SPLICED]:
+                frame.analysis.interpreter.call(frame, function, Arguments((item,)))
         case "enumerate", _:
-            return Array([Array([UNKNOWN, item]) for item in expressions.iterate(frame, first)])
+            return Array([Array([UNKNOWN, item]) for item in sections.iterate(frame.analysis, first)])
         case "zip", values:
-            return Array([Array([expressions.iterate(frame, value)[0] for value in values])])
+            return Array([Array([sections.iterate(frame.analysis, value)[0] for value in values])])
     return UNKNOWN
 
 
@@ -141,7 +141,7 @@ def _listed(frame: Frame, arguments: Arguments) -> Value:
         return Array([])
     fixed = constant(arguments.first)
     return (
-        Array(expressions.iterate(frame, arguments.first))
+        Array(sections.iterate(frame.analysis, arguments.first))
         if fixed and isinstance(fixed.value, dict)
         else arguments.first
     )

@@ -11,10 +11,20 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tools.extract.deepspeed import calls
 from tools.extract.deepspeed.annotations import Annotation, annotation
+from tools.extract.deepspeed.functions import enter
 from tools.extract.deepspeed.records import NO_DEFAULT, Declaration
-from tools.extract.deepspeed.values import Class, Constant, External, Function, Instance, ModelField, Value, constant
+from tools.extract.deepspeed.values import (
+    Arguments,
+    Class,
+    Constant,
+    External,
+    Function,
+    Instance,
+    ModelField,
+    Value,
+    constant,
+)
 
 if TYPE_CHECKING:
     from tools.extract.deepspeed.analysis import Analysis
@@ -116,7 +126,7 @@ def _default(analysis: Analysis, owner: Class, value: ast.expr | None, keywords:
 
 def _made_by(analysis: Analysis, factory: Value) -> Any:
     if isinstance(factory, Function):
-        return _plain(calls.enter(analysis, factory, calls.Arguments()))
+        return _plain(enter(analysis, factory, Arguments()))
     if isinstance(factory, External):
         return _EMPTY.get(factory.name, NO_DEFAULT)
     return _plain(factory)

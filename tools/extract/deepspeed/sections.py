@@ -7,20 +7,24 @@ one level below.
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tools.extract.deepspeed import calls
+from tools.extract.deepspeed import models
+from tools.extract.deepspeed.functions import enter
 from tools.extract.deepspeed.records import NO_DEFAULT
 from tools.extract.deepspeed.values import (
     ANY_KEY,
     ITEM,
     UNKNOWN,
+    Arguments,
     Array,
     Class,
     Constant,
     Either,
+    Entries,
     External,
     Function,
     Instance,
@@ -32,16 +36,21 @@ from tools.extract.deepspeed.values import (
     constant,
     either,
     folded,
+    from_python,
     holds_user_value,
     user_values,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.classes import Member
     from tools.extract.deepspeed.values import Value
 
 MOST_ENTRIES = 4  # of a table that is read with a name that is not known
+
+MOST_ITERATIONS = 80
 
 
 def attribute(analysis: Analysis, value: Value, name: str) -> Value:
@@ -82,7 +91,7 @@ def _attribute_of_instance(analysis: Analysis, instance: Instance, name: str) ->
         return UNKNOWN
     value = _member(analysis, member, instance)
     if isinstance(value, Function) and _is_decorated(member, "property"):
-        return calls.enter(analysis, value, calls.Arguments())
+        return enter(analysis, value, Arguments())
     return value
 
 
@@ -91,7 +100,7 @@ def _field(analysis: Analysis, instance: Instance, name: str) -> Value:
     read_from = instance.fields[name]
     if read_from.model is None:
         return UserValue(read_from.path)
-    section = calls.validated(analysis, read_from.model, read_from.path)
+    section = Instance(read_from.model, fields=models.fields_read_from(analysis, read_from.model, read_from.path))
     instance.attributes[name] = section
     return section
 
@@ -196,3 +205,39 @@ def pour(analysis: Analysis, table: Table, value: Value) -> None:
                 if isinstance(name, str) and not holds_user_value(entry):
                     default = constant(entry)
                     analysis.records.read((*one.path, name), "overlaid", default.value if default else NO_DEFAULT)
+
+
+def iterate(analysis: Analysis, value: Value) -> list[Value]:
+    """What a loop over the value runs over."""
+    items = [item for one in alternatives(value) for item in _items(analysis, one)]
+    return items or [UNKNOWN]
+
+
+def _items(analysis: Analysis, value: Value) -> list[Value]:
+    match value:
+        case Array(items=items):
+            return items[:MOST_ITERATIONS]
+        case Constant(value=list() | tuple() | dict() as fixed):
+            return [from_python(item) for item in itertools.islice(fixed, MOST_ITERATIONS)]
+        case Table(entries=entries, overlaid=overlaid):
+            unknown = [UNKNOWN] if overlaid else []
+            return [*map(Constant, itertools.islice(entries, MOST_ITERATIONS)), *unknown]
+        case Entries(of=of, part=part):
+            return [Array(list(pair)) if part == "items" else pair[part == "values"] for pair in _pairs(analysis, of)]
+        case UserValue(path=path):
+            analysis.records.key(path).used_as.add("array")
+            return [UserValue((*path, ITEM))]
+        case Class() if analysis.classes.is_enumeration(value):
+            return [from_python(member) for member in analysis.classes.accepted(value)]
+        case _:
+            return [UNKNOWN]
+
+
+def _pairs(analysis: Analysis, of: UserValue | Table) -> Iterator[tuple[Value, Value]]:
+    if isinstance(of, Table):
+        for name, entry in itertools.islice(list(of.entries.items()), MOST_ITERATIONS):
+            yield Constant(name), entry
+    else:
+        analysis.records.treat(of.path, "open")
+    for section in of.overlaid if isinstance(of, Table) else [of]:
+        yield UNKNOWN, UserValue((*section.path, ANY_KEY))

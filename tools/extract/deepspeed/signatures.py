@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tools.extract.deepspeed import calls, models
+from tools.extract.deepspeed import models
 from tools.extract.deepspeed.classes import is_dataclass
+from tools.extract.deepspeed.functions import defaults
 from tools.extract.deepspeed.records import NO_DEFAULT, Guard, Spread
 from tools.extract.deepspeed.values import (
     Class,
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tools.extract.deepspeed.analysis import Analysis
-    from tools.extract.deepspeed.calls import Arguments
-    from tools.extract.deepspeed.values import ChosenByUser, KeyPath
+    from tools.extract.deepspeed.values import Arguments, ChosenByUser, KeyPath
 
 REQUIRED = "$required"  # in place of a default
 COMPUTED = "$expr"
@@ -58,7 +58,7 @@ def _of_function(analysis: Analysis, function: Function, bound: int) -> Signatur
     declared = function.node.args
     names = [one.arg for one in (*declared.posonlyargs, *declared.args)][bound:]
     names += [one.arg for one in declared.kwonlyargs]
-    written = calls.defaults(declared)
+    written = defaults(declared)
     values = {name: analysis.evaluate(function.module, node) for name, node in written.items()}
     return Signature({name: _default(values.get(name)) for name in names}, declared.kwarg is not None)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tools.extract.deepspeed.expressions import bind, evaluate, iterate, meaning, note_membership
+from tools.extract.deepspeed import sections
+from tools.extract.deepspeed.expressions import bind, evaluate, meaning, note_membership
 from tools.extract.deepspeed.records import Guard
 from tools.extract.deepspeed.values import (
     UNKNOWN,
@@ -108,7 +109,7 @@ def _import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
 
 
 def _loop(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
-    for item in iterate(frame, evaluate(frame, node.iter)):
+    for item in sections.iterate(frame.analysis, evaluate(frame, node.iter)):
         bind(frame, node.target, item)
         for part in ast.walk(node.target):
             if isinstance(part, ast.Name):

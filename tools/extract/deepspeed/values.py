@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -252,3 +252,25 @@ def holds_user_value(value: Value, depth: int = 0) -> bool:
         if any(holds_user_value(part, depth + 1) for part in below):
             return True
     return False
+
+
+class Arguments(NamedTuple):
+    """The arguments of a call; ``spread`` are those with two stars."""
+
+    positional: tuple[Value, ...] = ()
+    named: Names = {}  # noqa: RUF012 - nothing changes it
+    spread: tuple[Value, ...] = ()
+
+    @property
+    def first(self) -> Value:
+        """The first positional argument."""
+        return self.positional[0] if self.positional else UNKNOWN
+
+    @property
+    def default(self) -> Value | None:
+        """What ``get`` and the like return for a missing key."""
+        return self.positional[1] if len(self.positional) > 1 else self.named.get("default")
+
+    def hold_user_values(self) -> bool:
+        """Whether the callee gets anything of the user's."""
+        return any(map(holds_user_value, (*self.positional, *self.named.values(), *self.spread)))

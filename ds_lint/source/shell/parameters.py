@@ -6,14 +6,14 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ds_lint.launches.shell import patterns
-from ds_lint.launches.shell.state import PROVIDED
-from ds_lint.launches.shell.unknowns import is_known
 from ds_lint.source.counts import count
+from ds_lint.source.shell import patterns
+from ds_lint.source.shell.state import PROVIDED
+from ds_lint.source.shell.unknowns import is_known
 
 if TYPE_CHECKING:
-    from ds_lint.launches.shell.state import State
-    from ds_lint.launches.shell.unknowns import Unknowns
+    from ds_lint.source.shell.state import State
+    from ds_lint.source.shell.unknowns import Unknowns
 
 _PARAMETER = re.compile(
     r"(?P<indirect>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*?$!#-])(?:\[(?P<index>[^\]]*)\])?"

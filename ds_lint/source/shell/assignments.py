@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint.launches.shell import scanning
-from ds_lint.launches.shell.arithmetic import value_of
 from ds_lint.source.counts import count
+from ds_lint.source.shell import scanning
+from ds_lint.source.shell.arithmetic import value_of
 
 if TYPE_CHECKING:
-    from ds_lint.launches.shell.state import Array, State, Value
-    from ds_lint.launches.shell.words import WordExpander
+    from ds_lint.source.shell.state import Array, State, Value
+    from ds_lint.source.shell.words import WordExpander
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[(.*?)\])?(\+?)=", re.DOTALL)
 _ASSIGNS = re.compile(r"\s*([A-Za-z_]\w*)\s*(\+\+|--|(?:<<|>>|[-+*/%&|^])?=(?!=))(.*)", re.DOTALL)

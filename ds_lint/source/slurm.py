@@ -13,7 +13,7 @@ from ds_lint.source.counts import count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ds_lint.launches.word import Word
+    Word = str | None  # None where the shell's word is not known
 
 _LINE = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _SHORT = {"-N": "--nodes", "-n": "--ntasks"}

@@ -1,28 +1,31 @@
-"""From the text of a word to the words that a command gets: quotes, expansions, and the splitting of what they give."""
+"""From the text of a word to the words that a command gets: quotes, expansions, and the splitting of what they give.
+
+Each piece comes with its place in the word, for texts that keep it (``texts.py``).
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint.launches.shell import scanning
-from ds_lint.launches.shell.arithmetic import value_of
-from ds_lint.launches.shell.parameters import Expanded, expanded
-from ds_lint.launches.shell.unknowns import is_known
+from ds_lint.source.shell import scanning
+from ds_lint.source.shell.arithmetic import value_of
+from ds_lint.source.shell.parameters import Expanded, expanded
+from ds_lint.source.shell.unknowns import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.state import State
-    from ds_lint.launches.shell.unknowns import Unknowns
+    from ds_lint.source.shell.state import State
+    from ds_lint.source.shell.unknowns import Unknowns
 
 _PLAIN = re.compile(r"[^\\'\"$`<>]+")
 _PLAIN_IN_QUOTES = re.compile(r'[^\\"$`]+')
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
-_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")  # that 64 bits hold
+_INTEGER = re.compile(r"\s*[-+]?(?:0|[1-9][0-9]{0,17})\s*")  # that 64 bits hold, and not octal
 _BLANKS = " \t\n"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
-_LONGEST = 100_000  # characters of one word
+LONGEST = 100_000  # characters of one word
 _MOST_BRACES = 1000
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18}))?|([a-zA-Z])\.\.([a-zA-Z])")
 
@@ -32,9 +35,12 @@ class TooLongError(Exception):
 
 
 class WordExpander:
-    """Expands words in a state; ``output`` is what a command substitution gives."""
+    """Expands words in a state.
 
-    def __init__(self, unknowns: Unknowns, output: Callable[[str, State], str]) -> None:
+    ``output`` is what a command substitution gives; it gets the place of its text in the script, if that is known.
+    """
+
+    def __init__(self, unknowns: Unknowns, output: Callable[[str, State, int | None], str]) -> None:
         self.unknowns = unknowns
         self._output = output
 
@@ -44,13 +50,16 @@ class WordExpander:
 
     def text(self, word: str, state: State) -> str:
         """A word that is not split, such as the value of an assignment."""
-        return " ".join(self._pieces(word, state, _OneField()).fields())
+        return self.pieces(word, state, OneField()).text()
 
     def body(self, text: str, state: State) -> str:
         """The text of a here-document or an arithmetic expression, in which only expansions count."""
-        found = _OneField()
+        return self.pieces_of_body(text, state, OneField()).text()
+
+    def pieces_of_body(self, text: str, state: State, found: OneField) -> OneField:
+        """The same, piece by piece."""
         self._quoted(text, 0, state, found, closer="")
-        return " ".join(found.fields())
+        return found
 
     def number(self, expression: str, state: State) -> int | None:
         """The value of an arithmetic expression."""
@@ -69,116 +78,131 @@ class WordExpander:
     def _fields(self, word: str, state: State) -> list[str]:
         separators = state.text("IFS")
         split = _Fields(_BLANKS if separators is None else separators)
-        return self._pieces(word, state, split).fields()
+        self.pieces(word, state, split)
+        return split.fields()
 
-    def _pieces(self, word: str, state: State, found: _OneField) -> _OneField:
+    def pieces(self, word: str, state: State, found: OneField) -> OneField:
+        """A word, piece by piece."""
         position = 0
         while position < len(word):
             char = word[position]
             plain = _PLAIN.match(word, position)
             if plain:
-                found.add(plain[0])
+                found.add(plain[0], position, plain.end())
                 position = plain.end()
             elif char == "\\":
                 follows = word[position + 1 : position + 2]
-                found.add("" if follows == "\n" else follows, is_quoted=follows != "\n")
+                found.add("" if follows == "\n" else follows, position, position + 2, is_quoted=follows != "\n")
                 position += 2
             elif char == "'":
                 end = scanning.end_of_single(word, position + 1)
-                found.add(word[position + 1 : end - 1], is_quoted=True)
+                found.add(word[position + 1 : end - 1], position + 1, end - 1, is_quoted=True)
                 position = end
             elif char == '"':
                 position = self._quoted(word, position + 1, state, found, closer='"')
             elif char in "$`":
                 position = self._expansion(word, position, state, found, is_quoted=False)
             elif word.startswith("(", position + 1):  # <( ... )
-                found.add(self.unknowns.mark("a process substitution"))
-                position = scanning.end_of_bracket(word, position + 2, "(")
+                end = scanning.end_of_bracket(word, position + 2, "(")
+                if (at := found.at(position + 2)) is not None:
+                    self._output(word[position + 2 : end - 1], state, at)  # for the texts in it
+                found.expand(Expanded([self.unknowns.mark("a process substitution")]), position, end, is_quoted=True)
+                position = end
             else:
-                found.add(char)
+                found.add(char, position, position + 1)
                 position += 1
         return found
 
-    def _quoted(self, word: str, start: int, state: State, found: _OneField, closer: str) -> int:
+    def _quoted(self, word: str, start: int, state: State, found: OneField, closer: str) -> int:
         position = start
-        found.add("", is_quoted=True)
+        found.add("", start, start, is_quoted=True)
         while position < len(word):
             char = word[position]
             plain = _PLAIN_IN_QUOTES.match(word, position)
             if plain:
-                found.add(plain[0], is_quoted=True)
+                found.add(plain[0], position, plain.end(), is_quoted=True)
                 position = plain.end()
             elif char == closer:
                 return position + 1
             elif char == "\\":
                 follows = word[position + 1 : position + 2]
                 kept = "" if follows == "\n" else follows if follows in f"$`\\{closer}" else f"\\{follows}"
-                found.add(kept, is_quoted=True)
+                found.add(kept, position, position + 2, is_quoted=True)
                 position += 2
             elif char in "$`":
                 position = self._expansion(word, position, state, found, is_quoted=True)
             else:
-                found.add(char, is_quoted=True)
+                found.add(char, position, position + 1, is_quoted=True)
                 position += 1
         return position
 
-    def _expansion(self, word: str, start: int, state: State, found: _OneField, *, is_quoted: bool) -> int:
+    def _expansion(self, word: str, start: int, state: State, found: OneField, *, is_quoted: bool) -> int:
         """Add what begins with a dollar or a backquote; return where it ends."""
         if word[start] == "`":
             end = scanning.end_of_escaped(word, start + 1, "`")
             inside = re.sub(r"\\([$`\\])", r"\1", word[start + 1 : end - 1])
-            found.expand(Expanded([self._output(inside, state)]), is_quoted=is_quoted)
+            is_written = inside == word[start + 1 : end - 1]
+            output = self._output(inside, state, found.at(start + 1) if is_written else None)
+            found.expand(Expanded([output]), start, end, is_quoted=is_quoted)
             return end
         if word.startswith("$((", start):
             end = scanning.end_of_bracket(word, start + 2, "(")
             inside = word[start + 3 : end - 2]
             value = self.number(inside, state)
             text = self.unknowns.mark(f"$(({inside}))") if value is None else str(value)
-            found.expand(Expanded([text]), is_quoted=is_quoted)
+            found.expand(Expanded([text]), start, end, is_quoted=is_quoted)
             return end
         if word.startswith("$(", start):
             end = scanning.end_of_bracket(word, start + 2, "(")
-            found.expand(Expanded([self._output(word[start + 2 : end - 1], state)]), is_quoted=is_quoted)
+            output = self._output(word[start + 2 : end - 1], state, found.at(start + 2))
+            found.expand(Expanded([output]), start, end, is_quoted=is_quoted)
             return end
         if word.startswith("${", start):
             end = scanning.end_of_bracket(word, start + 2, "{")
-            found.expand(expanded(word[start + 2 : end - 1], state, self), is_quoted=is_quoted)
+            found.expand(expanded(word[start + 2 : end - 1], state, self), start, end, is_quoted=is_quoted)
             return end
         if not is_quoted and word.startswith("$'", start):
             end = scanning.end_of_escaped(word, start + 2, "'")
-            found.add(_unescaped(word[start + 2 : end - 1]), is_quoted=True)
+            found.add(_unescaped(word[start + 2 : end - 1]), start + 2, end - 1, is_quoted=True)
             return end
         if not is_quoted and word.startswith('$"', start):
             return start + 1
         name = _NAME.match(word, start + 1)
         if name is None:
-            found.add("$", is_quoted=is_quoted)
+            found.add("$", start, start + 1, is_quoted=is_quoted)
             return start + 1
-        found.expand(expanded(name[0], state, self), is_quoted=is_quoted)
+        found.expand(expanded(name[0], state, self), start, name.end(), is_quoted=is_quoted)
         return name.end()
 
 
-class _OneField:
+class OneField:
     """Pieces of a text that is not split; a list is joined with blanks."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.length = 0
 
-    def add(self, text: str, *, is_quoted: bool = False) -> None:  # noqa: ARG002 - which matters where it is split
+    def add(self, text: str, start: int = 0, end: int = 0, *, is_quoted: bool = False) -> None:  # noqa: ARG002
+        """Add what is written in a range of the word, or meant by it; where quotes count, a subclass looks at them."""
         self.pieces.append(text)
         self.length += len(text)
-        if self.length > _LONGEST:
+        if self.length > LONGEST:
             raise TooLongError
 
-    def expand(self, value: Expanded, *, is_quoted: bool) -> None:
-        self.add(" ".join(value.texts), is_quoted=is_quoted)
+    def expand(self, value: Expanded, start: int, end: int, *, is_quoted: bool) -> None:
+        """Add what the shell puts in the place of a range."""
+        self.add(" ".join(value.texts), start, end, is_quoted=is_quoted)
 
-    def fields(self) -> list[str]:
-        return ["".join(self.pieces)]
+    def at(self, _position: int) -> int | None:
+        """Where a position is in the script, if that is known."""
+        return None
+
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.pieces)
 
 
-class _Fields(_OneField):
+class _Fields(OneField):
     """Pieces of a word that the shell splits where an expansion outside of quotes gives blanks."""
 
     def __init__(self, separators: str) -> None:
@@ -188,11 +212,11 @@ class _Fields(_OneField):
         self.is_word = False  # something is there, if only an empty pair of quotes
         self.vanishes = False  # and what was in the quotes is an empty list
 
-    def add(self, text: str, *, is_quoted: bool = False) -> None:
-        super().add(text)
+    def add(self, text: str, start: int = 0, end: int = 0, *, is_quoted: bool = False) -> None:
+        super().add(text, start, end)
         self.is_word = self.is_word or is_quoted or bool(text)
 
-    def expand(self, value: Expanded, *, is_quoted: bool) -> None:
+    def expand(self, value: Expanded, start: int, end: int, *, is_quoted: bool) -> None:  # noqa: ARG002
         if is_quoted and not value.is_list:
             self.add(" ".join(value.texts), is_quoted=True)
             return

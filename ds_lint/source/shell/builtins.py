@@ -6,15 +6,15 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint.launches.shell.arithmetic import value_of
-from ds_lint.launches.shell.unknowns import is_known
 from ds_lint.source.counts import count
+from ds_lint.source.shell.arithmetic import value_of
+from ds_lint.source.shell.unknowns import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.state import State
-    from ds_lint.launches.shell.words import WordExpander
+    from ds_lint.source.shell.state import State
+    from ds_lint.source.shell.words import WordExpander
 
     Builtin = Callable[[list[str], State, str | None, WordExpander], bool | None]
 

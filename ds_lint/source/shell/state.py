@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ds_lint.launches.shell.syntax import ShellCommand
-    from ds_lint.launches.shell.unknowns import Unknowns
+    from ds_lint.source.shell.syntax import ShellCommand
+    from ds_lint.source.shell.unknowns import Unknowns
 
     Array = dict[int | str, str]
     Value = str | Array

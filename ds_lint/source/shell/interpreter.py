@@ -1,4 +1,4 @@
-"""Follows a script through its commands and notes which of them start a program, with the words that it gets.
+"""Follows a script through its commands and notes which of them start a program, and which texts they write.
 
 Nothing runs. Where a condition is not known both branches are followed, and what they leave different is unknown. A
 script that is called without words takes the defaults of its options: a loop over ``$#`` or ``getopts`` has no turn.
@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import posixpath
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.shell import builtins, conditions, patterns, scanning
-from ds_lint.launches.shell.assignments import ASSIGNMENT, Assignments, restore
-from ds_lint.launches.shell.state import Function, State, merged
-from ds_lint.launches.shell.syntax import ShellCommand, parse
-from ds_lint.launches.shell.unknowns import StandIns, Unknowns, is_known, without_marks
-from ds_lint.launches.shell.words import TooLongError, WordExpander
+from ds_lint.source.shell import builtins, conditions, patterns, scanning
+from ds_lint.source.shell.assignments import ASSIGNMENT, Assignments, restore
+from ds_lint.source.shell.state import Function, State, merged
+from ds_lint.source.shell.syntax import REDIRECTIONS, ShellCommand, WrittenWord, nodes, parse
+from ds_lint.source.shell.text_notes import TextNotes
+from ds_lint.source.shell.texts import WrittenText, WrittenTexts, may_write_config
+from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
+from ds_lint.source.shell.words import LONGEST, TooLongError, WordExpander
+from ds_lint.source.slurm import allocation
+from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.state import Value
+    from ds_lint.source.shell.state import Value
 
 _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
 _MOST_DEPTH = 40  # functions, evals and sourced files within each other
 _MOST_TURNS = 100
 _SIMPLE = {"command", "variable_assignment", "variable_assignments"}
 _WRITES = (">", ">|", "&>")
-_REDIRECTIONS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
+_MOST_ASIDE = 20  # times that the same commands are read aside
+_TABS = re.compile(r"^\t+", re.MULTILINE)
+_ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\+?=")
 
 
 class StartedProgram(NamedTuple):
@@ -81,18 +88,55 @@ def follow(
     for name, value in (variables or {}).items():
         state.variables[name] = interpreter.unknowns.mark(name) if value is None else value
     state.exported = frozenset(variables or ())
-    state.variables["0"] = interpreter.unknowns.mark("$0", path)
-    state.variables["BASH_SOURCE"] = interpreter.unknowns.mark("BASH_SOURCE", path)
     text = without_marks(text)
     for character, name in (stand_ins.names if stand_ins is not None else {}).items():
         text = text.replace(character, interpreter.unknowns.mark(name))
-    try:
-        program = parse(text)
-        interpreter.note_misread(program)
-        interpreter.block(program.named, state)
-    except (_EndlessError, TooLongError, RecursionError):
-        interpreter.misread.append(1)
+    interpreter.follow(parse(text), state)
     return Followed(interpreter.started, interpreter.unknowns, sorted(set(interpreter.misread)), interpreter.written)
+
+
+class ScriptTexts(NamedTuple):
+    """The texts that a script writes, and where its comments are if any may be for ds-lint."""
+
+    texts: list[WrittenText]
+    comments: list[Span]
+
+
+def texts_of(text: str, path: str) -> ScriptTexts:
+    """Follow a script for what it writes; no line of it ends with a carriage return.
+
+    What does not run counts too, since another time it may.
+    """
+    program = parse(without_marks(text), 0)
+    reading = _ScriptReading()
+    interpreter = _Interpreter(path, lambda _: None, reading)
+    state = State(".")
+    state.variables |= allocation(text).variables
+    interpreter.follow(program, state)
+    if interpreter.is_broken_off:
+        names = (*state.variables, *_ASSIGNED.findall(text))
+        state.variables = {name: interpreter.unknowns.mark(name) for name in names}
+        state.positional = None
+        for command in program.named:
+            interpreter.read_aside([command], state)
+    for function in reading.functions:
+        if function.body.at not in reading.called:
+            interpreter.read_aside([function.body], state)
+    comments = nodes(program.node, text, "#") if "ds-lint" in text else ()
+    spans = [Span(one.start_byte, one.end_byte) for one in comments if one.type == "comment"]
+    return ScriptTexts(reading.texts.in_order(), spans)
+
+
+class _ScriptReading:
+    """What the commands of a script write, beside those that run also those that do not."""
+
+    def __init__(self) -> None:
+        self.texts = WrittenTexts()
+        self.unknowns = Unknowns()
+        self.aside: dict[int, int] = {}  # by where commands begin that do not run: how often they were read
+        self.steps = 0  # of those
+        self.functions: list[Function] = []
+        self.called: set[int | None] = set()  # where the bodies of functions begin that ran
 
 
 class _EndlessError(Exception):
@@ -100,11 +144,21 @@ class _EndlessError(Exception):
 
 
 class _Interpreter:
-    def __init__(self, path: str, read: Callable[[str], str | None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        read: Callable[[str], str | None],
+        reading: _ScriptReading | None = None,
+        *,
+        is_aside: bool = False,  # in what does not run
+    ) -> None:
         self.path = path
         self.read = read
-        self.unknowns = Unknowns()
+        self.reading = reading
+        self.is_broken_off = False
+        self.unknowns = Unknowns() if reading is None else reading.unknowns
         self.words = WordExpander(self.unknowns, self.output)
+        self.notes = None if reading is None else TextNotes(reading.texts, self.words, is_reached=not is_aside)
         self.assignments = Assignments(self.words)
         self.started: list[StartedProgram] = []
         self.written: list[WrittenFile] = []
@@ -112,10 +166,21 @@ class _Interpreter:
         self.steps = 0
         self.depth = 0
         self.line: int | None = None  # of the command that evaluates a text, instead of the line in that text
-        self.is_silent = 0  # in a command substitution, which starts nothing that trains
+        self.is_silent = int(reading is not None)  # as in a command substitution, which starts nothing that trains
         self.redirections: tuple[str, ...] = ()  # of the command that runs
         self.breaks: list[list[State]] = []
         self.frames: list[dict[str, Value | None]] = []  # of functions: what their local variables hide
+
+    def follow(self, program: ShellCommand, state: State) -> None:
+        """Follow the script from its first command."""
+        state.variables["0"] = self.unknowns.mark("$0", self.path)
+        state.variables["BASH_SOURCE"] = self.unknowns.mark("BASH_SOURCE", self.path)
+        try:
+            self.note_misread(program)
+            self.block(program.named, state)
+        except (_EndlessError, TooLongError, RecursionError):
+            self.is_broken_off = True
+            self.misread.append(1)
 
     def note_misread(self, program: ShellCommand) -> None:
         """Note the lines that the parser did not understand."""
@@ -126,6 +191,22 @@ class _Interpreter:
                 self.misread.append(command.line + 1)
             elif command.is_broken:
                 left += command.children
+
+    def read_aside(self, commands: list[ShellCommand], state: State) -> None:
+        """Read commands that do not run here for the texts in them."""
+        reading, start = self.reading, commands[0].at if commands else None
+        if reading is None or start is None or reading.aside.get(start, 0) >= _MOST_ASIDE:
+            return
+        if not may_write_config(commands[0].source.text[commands[0].node.start_byte : commands[-1].end]):
+            return
+        reading.aside[start] = reading.aside.get(start, 0) + 1
+        other = _Interpreter(self.path, self.read, reading, is_aside=True)
+        other.steps, other.depth, other.frames = reading.steps, self.depth, [{}]
+        inside = state.copy()
+        inside.ended = None
+        with suppress(_EndlessError, TooLongError, RecursionError), other.within():
+            other.block(commands, inside)
+        reading.steps = max(reading.steps, other.steps)
 
     # What runs. Each method returns whether the command succeeds, as far as that is known.
 
@@ -139,6 +220,7 @@ class _Interpreter:
                 status = self.rejoined(command, left.pop(), state)
             else:
                 status = self.run(command, state)
+        self.read_aside(left[::-1], state)
         return status
 
     def rejoined(self, command: ShellCommand, rest: ShellCommand, state: State) -> bool | None:
@@ -180,48 +262,53 @@ class _Interpreter:
         body = command.field("body")
         if body is None:
             return True
-        self.note_written(command, body, state)
-        given = next((part for part in command.named if part.kind in _REDIRECTIONS[1:]), None)
+        words = self.in_last_line(body, state) if body.kind == "command" else []
+        self.note_written(command, words, state)
         if body.kind != "command":
-            return self.run(body, state)
-        behind = [word for part in command.named for word in _words_behind(part)]
-        redirected = [part for part in command.named if part.kind == "file_redirect"]
+            is_last = body.kind in ("list", "pipeline")  # the parser counts the redirections of the last one to all
+            if self.notes is not None and not is_last:
+                self.notes.given(command.named, "", state)
+            status = self.run(body, state)
+            if self.notes is not None and is_last:
+                self.notes.given(command.named, _program(body), state)
+            return status
+        if self.notes is not None:
+            self.notes.given(command.named, _program(body), state)
+        given = next((part for part in command.named if part.kind == "herestring_redirect" or part.heredoc), None)
+        words += [WrittenWord(word.kind, word.text, word) for part in command.named for word in _words_behind(part)]
+        redirected = [part for part in command.named if part.kind == "file_redirect" and part.heredoc is None]
         if any("\n" in part.text.replace("\\\n", "") for part in redirected):  # `>` at the end of a line
             self.misread.append(command.line + 1)
         written = tuple(map(_redirection, redirected))
         self.redirections, before = written, self.redirections
-        status = self.simple(body, state, None if given is None else self.given(given, state), behind)
+        status = self.simple(words, state, None if given is None else self.given(given, state))
         self.redirections = before
         return status
 
-    def note_written(self, command: ShellCommand, body: ShellCommand, state: State) -> None:
+    def note_written(self, command: ShellCommand, words: list[WrittenWord], state: State) -> None:
         """Note the files that a command with redirections writes: behind ``>``, or as the words of ``tee``."""
         if self.line is not None or self.is_silent:
             return
         names: list[str] = []
-        left = [part for part in command.children if part.node.id != body.node.id]
-        while left:
-            part = left.pop()
+        for part in command.named:
             target = part.field("destination") if part.kind == "file_redirect" else None
             if target is not None and part.children[0].kind in _WRITES:
                 names += self.words.fields(target.text, state)
-            left += part.named if part.kind == "heredoc_redirect" else []
-        words = body.words if body.kind == "command" else []
         if words and words[0].text == "tee":
             names += [field for word in words[1:] for field in self.words.fields(word.text, state)]
-        end = int(command.node.end_point.row)
-        self.written += [WrittenFile(self.path, command.line + 1, end + 1, name, state.cwd) for name in names]
+        lines = command.line + 1, command.end_line + 1
+        self.written += [WrittenFile(self.path, *lines, name, state.cwd) for name in names]
 
     def given(self, redirection: ShellCommand, state: State) -> str | None:
-        """What a here-document or ``<<<`` gives to a command."""
-        if redirection.kind == "herestring_redirect":
+        """What a here-document or ``<<<`` gives to a command; None if that is more than any variable takes."""
+        heredoc = redirection.heredoc
+        if heredoc is None:
             return self.words.text(redirection.text[3:].strip(), state) + "\n"
-        start = next((part for part in redirection.named if part.kind == "heredoc_start"), None)
-        body = next((part for part in redirection.named if part.kind == "heredoc_body"), None)
-        if start is None or body is None:
+        text = redirection.source.text[heredoc.start : heredoc.end]
+        if len(text) > LONGEST:
             return None
-        text = redirection.source[body.node.start_byte : body.node.end_byte].decode()
-        return text if start.text[:1] in "'\"\\" else self.words.body(text, state)
+        text = _TABS.sub("", text) if heredoc.strips_tabs else text
+        return text if heredoc.is_quoted else self.words.body(text, state)
 
     def run_pipeline(self, command: ShellCommand, state: State) -> bool | None:
         for part in command.named[:-1]:
@@ -234,11 +321,12 @@ class _Interpreter:
             return self.block(parts, state)
         first = self.run(parts[0], state)
         operator = next((part.kind for part in command.children if part.kind in ("&&", "||")), "&&")
-        if state.ended is not None:
-            return first
         wanted = operator == "&&"
+        if state.ended is not None or first is (not wanted):
+            self.read_aside(parts[1:], state)
+            return first
         if first is not None:
-            return self.run(parts[1], state) if first is wanted else first
+            return self.run(parts[1], state)
         after = state.copy()
         second = self.run(parts[1], after)
         state.take(merged(after, state, self.unknowns))
@@ -256,17 +344,17 @@ class _Interpreter:
     def run_if_statement(self, command: ShellCommand, state: State) -> bool | None:
         """Branches as (condition, body): those before the first that is certainly taken may all be."""
         before = state
-        results = list[State]()
+        results, is_taken = list[State](), False
         for condition, body in _branches(command):
-            holds = True if condition is None else self.block(condition, before)
-            if before.ended is not None or holds is False:
+            holds = True if condition is None else None if is_taken else self.block(condition, before)
+            if is_taken or before.ended is not None or holds is False:
+                self.read_aside(body, before)
                 continue
             inside = before.copy()
             self.block(body, inside)
             results.append(inside)
-            if holds is True:
-                break
-        else:
+            is_taken = holds is True
+        if not is_taken:
             results.append(before)
         self.go_on(state, results)
         return None
@@ -283,15 +371,17 @@ class _Interpreter:
         text = "" if value is None else self.words.text(value.text, state)
         results, is_certain = list[State](), False
         for item in command.named:
-            if item.kind != "case_item" or is_certain:
+            if item.kind != "case_item":
                 continue
-            matches = self.matches(text, [pattern.text for pattern in item.fields("value")], state)
+            written = item.fields("value")
+            commands = [part for part in item.named if part.node.id not in {pattern.node.id for pattern in written}]
+            matches = False if is_certain else self.matches(text, [pattern.text for pattern in written], state)
             if matches is False:
+                self.read_aside(commands, state)
                 continue
             is_certain = matches is True
             inside = state.copy()
-            patterns_of = {pattern.node.id for pattern in item.fields("value")}
-            self.block([part for part in item.named if part.node.id not in patterns_of], inside)
+            self.block(commands, inside)
             results.append(inside)
         if not is_certain:
             results.append(state)
@@ -319,8 +409,19 @@ class _Interpreter:
         items = [field for value in values for field in self.words.fields(value.text, state)]
         if not values and " in" not in command.text[: body.node.start_byte - command.node.start_byte]:
             items = self.words.fields('"$@"', state)
+        if not items:
+            inside = state.copy()
+            inside.variables[variable.text] = self.unknowns.mark(variable.text)
+            self.read_aside([body], inside)
         self.turns([{variable.text: item} for item in items[:_MOST_TURNS]], body, state)
+        if not all(is_known(item) for item in items):
+            self.read_again(body, state)
         return True
+
+    def read_again(self, body: ShellCommand, state: State) -> None:
+        """Another turn of a loop for what it writes: how many there are is not known."""
+        if self.reading is not None and state.ended is None and may_write_config(body.text):
+            self.turns([{}], body, state.copy())
 
     def turns(self, turns: list[dict[str, str]], body: ShellCommand, state: State) -> bool:
         """Run the body of a loop with the variables of each turn; returns whether it leaves the loop for certain."""
@@ -351,7 +452,9 @@ class _Interpreter:
             holds = self.assignments.arithmetic(inside[1], state) if inside[1].strip() else True
             if holds is False:
                 return True
-            if self.turns([{}], body, state) or holds is None:
+            is_left = self.turns([{}], body, state)
+            if is_left or holds is None:
+                self.read_again(body, state)
                 return None
             self.assignments.arithmetic(inside[2], state)
         return None
@@ -363,16 +466,19 @@ class _Interpreter:
         condition = [part for part in command.named if part.node.id != body.node.id]
         text = " ".join(part.text for part in condition)
         if state.positional is None and re.search(r"\$#|\$\{#|getopts|\$\{?1\b", text):
+            self.read_aside([body], state)
             return True  # the options of a script that is called without any
         is_until = command.text.startswith("until")
         for _ in range(_MOST_TURNS):
             holds = self.block(condition, state)
             holds = conditions.negated(holds) if is_until else holds
             if holds is False or state.ended is not None:
+                self.read_aside([body], state)
                 return True
             if holds is None:
                 inside = state.copy()
                 self.turns([{}], body, inside)
+                self.read_again(body, inside)
                 state.take(merged(inside, state, self.unknowns))
                 return None
             if self.turns([{}], body, state):
@@ -382,16 +488,20 @@ class _Interpreter:
     def run_function_definition(self, command: ShellCommand, state: State) -> bool | None:
         name, body = command.field("name"), command.field("body")
         if name is not None and body is not None:
-            state.functions[name.text] = Function(body, self.path)
+            function = state.functions[name.text] = Function(body, self.path)
+            if self.reading is not None and body.at is not None:
+                self.reading.functions.append(function)
         return True
 
     def run_variable_assignment(self, command: ShellCommand, state: State) -> bool | None:
+        if self.notes is not None:
+            self.notes.assigned(command, state)
         self.assignments.assign(command.text, state)
         return True
 
     def run_variable_assignments(self, command: ShellCommand, state: State) -> bool | None:
         for part in command.named:
-            self.assignments.assign(part.text, state)
+            self.run_variable_assignment(part, state)
         return True
 
     def run_unset_command(self, command: ShellCommand, state: State) -> bool | None:
@@ -401,6 +511,9 @@ class _Interpreter:
 
     def run_declaration_command(self, command: ShellCommand, state: State) -> bool | None:
         """``export``, ``local``, ``declare``, ``readonly`` or ``typeset``."""
+        if self.notes is not None:
+            for part in command.named:
+                self.notes.assigned(part, state)
         keyword, *rest = scanning.raw_words(command.text)
         flags = "".join(word for word in rest if word.startswith("-"))
         for word in rest:
@@ -421,23 +534,35 @@ class _Interpreter:
     # Commands
 
     def run_command(self, command: ShellCommand, state: State) -> bool | None:
-        return self.simple(command, state, None)
+        return self.simple(self.in_last_line(command, state), state, None)
 
-    def simple(
-        self, command: ShellCommand, state: State, given: str | None, behind: list[ShellCommand] | None = None
-    ) -> bool | None:
-        """A command with its assignments, words and what it reads. More words may stand ``behind`` a redirection."""
+    def in_last_line(self, command: ShellCommand, state: State) -> list[WrittenWord]:
+        """The words of a command. The parser counts to it the lines before it that hold several assignments each."""
+        words = command.words
+        start = 0
+        for number in range(1, len(words)):
+            if words[number - 1].kind != "variable_assignment":
+                break
+            ends = words[number - 1].command.node.end_byte, words[number].command.node.start_byte
+            if "\n" in command.source.text[slice(*ends)].replace("\\\n", ""):
+                for word in words[start:number]:
+                    self.run_variable_assignment(word.command, state)
+                start = number
+        return words[start:]
+
+    def simple(self, words: list[WrittenWord], state: State, given: str | None) -> bool | None:
+        """A command with its assignments, words and what it reads."""
         assignments, fields = list[str](), list[str]()
-        for part in command.words:
+        if self.notes is not None:
+            self.notes.command(words, state)
+        for part in words:
             if part.kind == "variable_assignment" and not fields:
                 assignments.append(part.text)
-            elif part.kind == "herestring_redirect":
+            elif part.kind == "herestring_redirect" or part.command.heredoc is not None:
                 given = self.given(part.command, state)
-            elif part.kind not in _REDIRECTIONS:
+            elif part.kind not in REDIRECTIONS:
                 fields += self.words.fields(part.text, state)
-        for word in behind or ():
-            fields += self.words.fields(word.text, state)
-        return self.called(assignments, fields, state, given, command.line + 1)
+        return self.called(assignments, fields, state, given, words[0].command.line + 1 if words else 1)
 
     def called(
         self, assignments: list[str], fields: list[str], state: State, given: str | None, line: int
@@ -493,7 +618,9 @@ class _Interpreter:
         state.positional = fields[1:]
         self.frames.append({})
         outside, self.path = self.path, function.path
-        with self._within():
+        if self.reading is not None:
+            self.reading.called.add(function.body.at)
+        with self.within():
             status = self.run(function.body, state)
         self.path = outside
         for name, value in self.frames.pop().items():
@@ -506,7 +633,7 @@ class _Interpreter:
     def evaluate(self, text: str, state: State, line: int) -> bool | None:
         """Run a text that the script has put together."""
         outside, self.line = self.line, line
-        with self._within():
+        with self.within():
             status = self.block(parse(text).named, state)
         self.line = outside
         return status
@@ -531,20 +658,22 @@ class _Interpreter:
         if text is None:
             return None
         outside, self.path = self.path, path
-        with self._within():
+        with self.within():
             status = self.block(parse(without_marks(text)).named, state)
         self.path = outside
         if state.ended == "return":
             state.ended = None
         return status
 
-    def output(self, text: str, state: State) -> str:
-        """What ``$(text)`` gives, with a mark if that is unknown."""
+    def output(self, text: str, state: State, at: int | None) -> str:
+        """What ``$(text)`` gives, with a mark if that is unknown; ``at`` is where the text begins in the script."""
         mark = self.unknowns.mark(f"$({text.strip()})")
         self.is_silent += 1
         try:
-            with self._within():
-                commands = parse(text).named
+            with self.within():
+                commands = parse(text, at).named
+                if self.reading is not None and at is not None and may_write_config(text):
+                    self.block(commands, state.copy())
                 inside = state.copy()
                 for command in commands[:-1]:
                     if not self._only_moves(command) or self.run(command, inside) is False:
@@ -567,15 +696,16 @@ class _Interpreter:
             self.run(command.named[0], state)
             return self._printed(command.named[1], state, mark)
         if command.kind == "redirected_statement" and (body := command.field("body")) is not None:
-            return self._printed(body, state, mark) if "heredoc" not in command.text else mark
+            return self._printed(body, state, mark) if all(part.heredoc is None for part in command.named) else mark
         if command.kind != "command" or any(part.kind == "variable_assignment" for part in command.named):
             return mark
-        words = [part for part in command.words if part.kind not in _REDIRECTIONS]
+        words = [part for part in command.words if part.kind not in REDIRECTIONS]
         fields = [field for part in words for field in self.words.fields(part.text, state)]
         printed = builtins.printed(fields, state, self.words)
         return mark if printed is None else printed.rstrip("\n")
 
-    def _within(self) -> _Depth:
+    def within(self) -> _Depth:
+        """A text within the one before."""
         return _Depth(self)
 
 
@@ -594,6 +724,14 @@ class _Depth:
         self._interpreter.depth -= 1
 
 
+def _program(command: ShellCommand) -> str:
+    """The name of a program as it is written without quotes; of several commands that of the last."""
+    while command.kind in ("list", "pipeline", "redirected_statement") and command.named:
+        command = command.field("body") or command.named[-1]
+    name = command.field("name")
+    return "" if name is None else re.sub("['\"]", "", name.text)
+
+
 def _words_behind(redirection: ShellCommand) -> list[ShellCommand]:
     """The words of a command behind the file of a redirection, which the parser counts to that: ``>log --fp16``."""
     if redirection.kind != "file_redirect":
@@ -610,7 +748,7 @@ def _redirection(command: ShellCommand) -> str:
 
 def _up_to(command: ShellCommand, word: ShellCommand) -> str:
     """The text of a command up to the end of one of its words, in one line."""
-    text = command.source[command.node.start_byte : word.node.end_byte].decode("utf-8", "replace")
+    text = command.source.text[command.node.start_byte : word.node.end_byte]
     return text.replace("\\\n", "")
 
 

@@ -9,9 +9,8 @@ from ds_lint.source import json as json_source
 from ds_lint.source import yaml
 from ds_lint.source.comments import comments_of
 from ds_lint.source.embedding import embedded
+from ds_lint.source.places import Part, Places
 from ds_lint.source.recognition import is_config, may_be_accelerates, may_be_config
-from ds_lint.source.shell_script import Script, TooDeepError, Written, read_script
-from ds_lint.source.shell_variables import Variables, is_one_word
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.source.document import Document
-    from ds_lint.source.places import Places
+    from ds_lint.source.shell.texts import WrittenText
     from ds_lint.source.tree import Node
 
 _MOST_NESTING = 3  # of a script in a here-document of a script
@@ -34,41 +33,48 @@ _LEFT_TO_WHAT_IS_UNKNOWN = frozenset({"duplicate-key", "extra-comma", "missing-c
 
 def read(text: str, path: str) -> list[Document]:
     """The configs in a script."""
-    documents = _in_script(text, path, _MOST_NESTING)
+    if "\r\n" in text:
+        places = _with_plain_lines(text)
+        documents = [embedded(one, text, places) for one in _in_script(places.text, path, _MOST_NESTING)]
+    else:
+        documents = _in_script(text, path, _MOST_NESTING)
     for index, document in enumerate(documents):
         document.index = index
         document.language = "shell"
     return documents
 
 
+def _with_plain_lines(text: str) -> Places:
+    """A text without the carriage returns at the ends of its lines."""
+    parts, start = list[Part](), 0
+    for line in text.split("\r\n"):
+        end = start + len(line)
+        parts += [Part(line, Span(start, end)), Part("\n", Span(end + 1, end + 2))]
+        start = end + 2
+    return Places(parts[:-1])
+
+
 def _in_script(text: str, path: str, nesting: int) -> list[Document]:
-    try:
-        script = read_script(text)
-    except TooDeepError:
+    from ds_lint.source.shell import texts  # few scripts hold a config, and the parser takes time to import
+
+    if not texts.may_write_config(text):
         return []
-    variables = Variables(text, script)
-    documents = [document for written in script.texts for document in _in_text(written, text, path, variables, nesting)]
-    for document in documents:
-        document.comments = _with_comments_of(script, document)
+    from ds_lint.source.shell.interpreter import texts_of
+
+    script = texts_of(text, path)
+    documents = [document for written in script.texts for document in _in_text(written, text, path, nesting)]
+    for document in documents:  # the comments of the script, and those in the config itself
+        document.comments = sorted({*comments_of(document), *script.comments}, key=lambda span: span.start)
     return sorted(documents, key=lambda document: document.root.span.start if document.root is not None else 0)
 
 
-def _with_comments_of(script: Script, document: Document) -> list[Span]:
-    """The comments of the script, and those in the config itself."""
-    spans = {*comments_of(document), *(Span(*comment) for comment in script.comments)}
-    return sorted(spans, key=lambda span: span.start)
-
-
-def _in_text(written: Written, text: str, path: str, variables: Variables, nesting: int) -> Iterator[Document]:
+def _in_text(written: WrittenText, text: str, path: str, nesting: int) -> Iterator[Document]:
     """The config that a text becomes, or those in the script that it becomes."""
-    begins = _beginning(written, text)
-    if begins.startswith(_BEGIN_A_CONFIG):
-        if not written.is_body and not is_one_word(text, written.parts):
-            return
+    places = Places(written.parts)
+    if places.text.lstrip().startswith(_BEGIN_A_CONFIG):
         if written.command.rpartition("/")[2].rstrip("0123456789.") not in _TAKE_A_PROGRAM:
-            yield from _config(variables.places(written), text, path)
+            yield from _config(places, text, path)
     elif written.is_body and nesting > 1:
-        places = variables.places(written)
         if not places.unknown:
             for document in _in_another_language(written, places.text, path):
                 yield embedded(document, text, places)
@@ -77,7 +83,7 @@ def _in_text(written: Written, text: str, path: str, variables: Variables, nesti
                 yield embedded(document, text, places)
 
 
-def _in_another_language(written: Written, content: str, path: str) -> list[Document]:
+def _in_another_language(written: WrittenText, content: str, path: str) -> list[Document]:
     """The configs in the Python that a here-document hands to ``python``, and the YAML of ``accelerate launch``."""
     if may_be_accelerates(content):
         return yaml.read(content, path)
@@ -86,18 +92,6 @@ def _in_another_language(written: Written, content: str, path: str) -> list[Docu
 
         return python.read(content, path)
     return []
-
-
-def _beginning(written: Written, text: str) -> str:
-    """The first part of a text, from its first sign that is not white space."""
-    for part in written.parts:
-        if part.kind != "text" or not (part.is_quoted or written.is_body):
-            return ""
-        for start in range(part.start, part.end, 100):
-            ahead = text[start : min(start + 100, part.end)].lstrip()
-            if ahead:
-                return ahead
-    return ""
 
 
 def _config(places: Places, text: str, path: str) -> Iterator[Document]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint.launches.shell import patterns, scanning
-from ds_lint.launches.shell.unknowns import is_known
+from ds_lint.source.shell import patterns, scanning
+from ds_lint.source.shell.unknowns import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.state import State
-    from ds_lint.launches.shell.words import WordExpander
+    from ds_lint.source.shell.state import State
+    from ds_lint.source.shell.words import WordExpander
 
 _INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")  # that 64 bits hold
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {

@@ -1,0 +1,85 @@
+"""axolotl: ``axolotl train recipe.yaml``, which starts ``accelerate launch``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.record import TRUE, AdapterFields, Aligned, Framework, Program
+
+if TYPE_CHECKING:
+    from ds_lint.frameworks.record import FieldValues, GivenFields
+
+_OWN_PLUGINS = "axolotl.integrations."  # none of which sets an argument of the Trainer
+_QUANTIZED = {"qlora": "load_in_4bit", "lora": "load_in_8bit"}  # by the adapter, the field that loads the model so
+
+
+def _has_foreign_plugins(value: FieldValues) -> bool:
+    plugins = value("plugins")
+    plugins = plugins if isinstance(plugins, list) else [plugins] if plugins else []
+    return not all(str(one).startswith(_OWN_PLUGINS) for one in plugins)
+
+
+def _adapter(value: FieldValues) -> str | None:
+    return "adapter" if isinstance(value("adapter"), str) else None
+
+
+def _quantized(value: FieldValues) -> str | None:
+    return _QUANTIZED.get(value("adapter")) if _adapter(value) is not None else None
+
+
+def _aligned(given: GivenFields) -> Aligned | None:
+    """Source: ``setup_reference_model`` in ``axolotl/train.py``."""
+    name = given.value("rl")
+    if name is None and given.value("reward_model") in TRUE:
+        name = "reward"
+    keeps: bool | None = given.value("adapter") is None or given.value("rl_adapter_ref_model") in TRUE
+    if name in ("grpo", "gdpo"):
+        keeps = None if keeps else False  # its weight is in a section of its own
+    return Aligned("grpo" if name == "gdpo" else str(name), keeps)
+
+
+AXOLOTL = Framework(
+    "axolotl",
+    "axolotl",
+    SourceLayout(
+        (SourcePart("**/axolotl/utils/schemas/*.py"),),
+        (SourcePart("AxolotlInputConfig"),),
+        (
+            SourcePart("**/axolotl/core/trainer_builder.py", before="0.10"),
+            SourcePart("**/axolotl/core/builders/base.py", since="0.10"),
+            SourcePart("**/axolotl/core/builders/causal.py", since="0.10"),
+        ),
+        ("training_args_kwargs", "training_arguments_kwargs"),
+        (
+            SourcePart("**/axolotl/utils/schemas/config.py"),
+            SourcePart("**/axolotl/utils/schemas/validation.py", since="0.12"),
+        ),
+    ),
+    Program({"axolotl": ("train",), "axolotl.cli.train": ()}, "accelerate"),
+    model="base_model",
+    keys=frozenset(
+        ("adapter", "lora_target_linear", "micro_batch_size", "sample_packing", "sequence_len", "val_set_size")
+    ),
+    recipe_flag="",
+    sweeps="sweep",
+    renames=True,
+    otherwise=(
+        *("context_parallel_size", "deepcompile", "fp8", "process_reward_model", "reward_model", "rl"),
+        *("sequence_parallel_degree", "tensor_parallel_size", "trainer_cls", "use_ray"),
+    ),
+    trains_otherwise=_has_foreign_plugins,
+    adapter=_adapter,
+    # src/axolotl/utils/schemas/peft.py
+    adapters=AdapterFields(
+        {"adapter": ("lora", "qlora")}, "lora_r", None, "lora_target_modules", None, "lora_modules_to_save",
+        needs_targets=True, all_linear="lora_target_linear",
+    ),
+    quantized=_quantized,
+    aligned=_aligned,
+    is_reentrant=True,  # ``normalize_config`` in axolotl/utils/config/__init__.py sets ``use_reentrant``
+    lengths=("sequence_len",),
+    attentions={"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"},
+    splitting=("context_parallel_size", "tensor_parallel_size"),
+    sequences=("sequence_parallel_degree",),
+)  # fmt: skip

@@ -1,0 +1,30 @@
+"""Where the source of a framework has what it makes of a recipe, for ``tools.extract.recipes``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class SourcePart(NamedTuple):
+    """What a release must have, if it is not older than ``since`` nor as new as ``before``: files, or a class.
+
+    ``what`` is a glob below the folder of the release, or the pattern of a name.
+    """
+
+    what: str
+    since: str = "0"
+    before: str = ""
+
+
+class SourceLayout(NamedTuple):
+    """Where the source of a framework has what it makes of a recipe."""
+
+    modules: tuple[SourcePart, ...]  # with the classes of fields
+    roots: tuple[SourcePart, ...]  # the classes that a recipe is read into
+    builders: tuple[SourcePart, ...] = ()  # with functions that make training arguments
+    names: tuple[str, ...] = ()  # of these functions' training arguments
+    refusing: tuple[SourcePart, ...] = ()  # with functions that reject
+    readers: tuple[str, ...] = ()  # other functions that are handed training arguments, and only read them
+    loaders: tuple[str, ...] = ()  # functions that take over what was saved, by names that are not written out
+    unread: tuple[str, ...] = ()  # classes in other modules, whose fields the store lacks
+    has_several_configs: bool = False  # and no recipe tells which of them a script uses

@@ -1,0 +1,62 @@
+"""LLaMA-Factory: ``llamafactory-cli train recipe.yaml``, or ``src/train.py`` with flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.record import ALL, AdapterFields, Aligned, Framework, Program
+
+if TYPE_CHECKING:
+    from ds_lint.frameworks.record import GivenFields
+
+_BITS = ("2", "3", "4", "5", "6", "8")  # that it quantizes to
+
+
+def _aligned(given: GivenFields) -> Aligned | None:
+    """Source: ``create_ref_model`` in ``llamafactory/train/trainer_utils.py``."""
+    stage, loss, kind = given.value("stage"), given.value("pref_loss"), given.value("finetuning_type")
+    if not isinstance(stage, str) or stage in ("pt", "sft"):
+        return None
+    if stage == "dpo" and loss in ("orpo", "simpo"):
+        return Aligned(str(loss), reference=False)
+    if given.value("ref_model") is not None:
+        return Aligned(stage, reference=False, others=("the reference model",))
+    is_known = given.is_known("finetuning_type") and (kind is not None or given.is_complete)
+    return Aligned(stage, reference=kind not in (None, "lora") if is_known else None)
+
+
+LLAMA_FACTORY = Framework(
+    "LLaMA-Factory",
+    "llamafactory",
+    SourceLayout(
+        (SourcePart("llamafactory/hparams/*_args.py"),),
+        (
+            *map(SourcePart, ("ModelArguments", "DataArguments", "FinetuningArguments", "GeneratingArguments")),
+            SourcePart("TrainingArguments", since="0.9.2"),
+        ),
+        (SourcePart("llamafactory/hparams/parser.py"), SourcePart("llamafactory/train/trainer_utils.py")),
+        ("training_args",),
+        (SourcePart("llamafactory/hparams/parser.py"),),
+        readers=("Trainer.get_optimizer_cls_and_kwargs", "model_args.apply_kt_config"),
+    ),
+    Program({"llamafactory-cli": ("train",), "lmf": ("train",), "llamafactory.cli": ("train",)}, "torchrun"),
+    model="model_name_or_path",
+    keys=frozenset(("cutoff_len", "finetuning_type", "neat_packing", "plot_loss", "quantization_bit", "template")),
+    flag="finetuning_type",
+    recipe_flag="",
+    otherwise=("fp8", "use_kt", "use_mca"),
+    trains_otherwise=lambda value: bool(value("stage") == "ppo"),  # with a trainer of its own
+    trains_all=("finetuning_type", "full"),
+    adapter=lambda value: "finetuning_type" if value("finetuning_type") in ("lora", "oft") else None,
+    # src/llamafactory/hparams/finetuning_args.py
+    adapters=AdapterFields(
+        {"finetuning_type": ("lora", None)}, "lora_rank", 8, "lora_target", ALL, "additional_target"
+    ),
+    quantized=lambda value: "quantization_bit" if str(value("quantization_bit")) in _BITS else None,
+    aligned=_aligned,
+    checkpoints_unless="disable_gradient_checkpointing",  # ``prepare_model_for_training`` in checkpointing.py
+    lengths=("cutoff_len",),
+    attentions={"flash_attn": ""},
+    fusing=("enable_liger_kernel", "use_unsloth"),
+)

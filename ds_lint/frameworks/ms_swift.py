@@ -1,0 +1,75 @@
+"""ms-swift: ``swift sft``, ``swift pt`` and ``swift rlhf``, with flags or a recipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.record import ALL, NO_WEIGHT, AdapterFields, Aligned, Framework, Program
+
+if TYPE_CHECKING:
+    from ds_lint.frameworks.record import FieldValues, GivenFields
+
+_COMMANDS = ("sft", "pt", "rlhf")
+_KINDS = ("tuner_type", "train_type")  # the field that says how to train, in newer and older releases
+_METHODS = ("bnb", "eetq", "hqq", "quanto")  # with which it quantizes a model that it loads
+
+
+def _adapter(value: FieldValues) -> str | None:
+    return next((name for name in _KINDS if isinstance(value(name), str) and value(name) != "full"), None)
+
+
+def _aligned(given: GivenFields) -> Aligned | None:
+    """Source: ``swift/arguments/rlhf_args.py``."""
+    if given.command != "rlhf" and given.value("rlhf_type") is None:
+        return None
+    name = given.value("rlhf_type") or "dpo"
+    if given.value("ref_model") is not None:
+        return Aligned(str(name), reference=False, others=("the reference model",))
+    field = next((one for one in _KINDS if given.value(one)), _KINDS[0])
+    kind = given.value(field)
+    is_known = given.is_known(field) and (kind is not None or given.is_complete)
+    keeps = kind == "full" and not (name == "grpo" and given.value("beta") in NO_WEIGHT)
+    return Aligned(str(name), keeps if is_known else None)
+
+
+_FILES = (
+    SourcePart("swift/arguments/**/*.py", since="4.0"),
+    SourcePart("swift/llm/argument/**/*.py", before="4.0"),
+    SourcePart("swift/trainers/arguments.py"),
+)
+MS_SWIFT = Framework(
+    "ms-swift",
+    "ms-swift",
+    SourceLayout(
+        _FILES,
+        (
+            SourcePart("TrainArguments", before="4.0"),
+            SourcePart("SftArguments", since="4.0"),
+            SourcePart("PretrainArguments", since="4.0"),
+            SourcePart("RLHFArguments"),
+        ),
+        _FILES,
+        ("self",),
+        loaders=("from_pretrained", "load_args_from_ckpt"),
+        unread=("GRPOArgumentsMixin", "RayArguments"),
+    ),
+    Program({"swift": _COMMANDS}, "torchrun", processes=1),
+    model="model",
+    keys=frozenset(("quant_bits", "quant_method", "rlhf_type", "split_dataset_ratio", "train_type", "tuner_type")),
+    presets=("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload"),
+    otherwise=("deepspeed_autotp_size", "rlhf_type", "sequence_parallel_size", "use_ray", "zero_hpz_partition_size"),
+    adapter=_adapter,
+    # swift/arguments/tuner_args.py
+    adapters=AdapterFields(
+        dict.fromkeys(_KINDS, ("lora", None)), "lora_rank", 8, "target_modules", ALL, "modules_to_save"
+    ),
+    quantized=lambda value: "quant_method" if value("quant_method") in _METHODS else None,
+    aligned=_aligned,
+    checkpoints_by_default=True,  # swift/trainers/arguments.py
+    lengths=("max_length",),
+    attentions={"attn_impl": ""},
+    fusing=("use_liger_kernel",),
+    splitting=("deepspeed_autotp_size",),
+    sequences=("sequence_parallel_size",),
+)

@@ -1,0 +1,117 @@
+"""The record of a training framework: all that ds-lint knows of one, but for what its releases say.
+
+What differs between releases is in ``schemas/recipes.json``, which ``tools.extract.recipes`` reads off the sources.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Literal, TypeAlias
+
+    from ds_lint.frameworks.layout import SourceLayout
+
+    # The value of a field of a recipe, or of a flag; None if it is not given.
+    FieldValues: TypeAlias = Callable[[str], Any]
+
+TRUE = (True, "True", "true", "1")
+OFF = (None, False, "False", "false", "0")
+NO_WEIGHT = (0, 0.0, "0", "0.0")  # of a reference model in the loss
+ALL = "all"  # the names of all linear layers, which frameworks collect and pass to peft one by one
+
+
+class Program(NamedTuple):
+    """The command line of a framework.
+
+    ``names`` are its programs and the modules that ``python -m`` starts, each with the words of which one is behind it
+    in a command that trains; none if every command does. It starts what trains with the options of ``accelerate
+    launch`` among its own, or with torchrun as the environment says, which is ``processes`` on each node, or one for
+    each GPU if that is None.
+    """
+
+    names: Mapping[str, tuple[str, ...]]
+    starts: Literal["accelerate", "torchrun"]
+    processes: int | None = None
+
+
+class AdapterFields(NamedTuple):
+    """How a framework is configured to train adapters, with what it takes if a field is missing.
+
+    ``switches`` are the fields that switch LoRA on, with the values that do; None if missing. ``word_for_all`` is what
+    it makes of a word for all linear layers, and ``all_linear`` a field that is true for them.
+    """
+
+    switches: Mapping[str, tuple[Any, ...]]
+    rank: str
+    default_rank: int | None
+    targets: str
+    default_targets: str | None  # None is what peft takes
+    saved: str
+    needs_targets: bool = False  # the framework rejects a recipe without them
+    all_linear: str = ""
+    word_for_all: str = ALL
+
+
+class Aligned(NamedTuple):
+    """How a framework aligns a model.
+
+    ``method`` is one of trl's (``ds_lint/frameworks/trl.py``). ``reference`` says whether a method that has one keeps a
+    frozen copy of the model; None if that is not known. ``others`` are further models, in words.
+    """
+
+    method: str
+    reference: bool | None
+    others: tuple[str, ...] = ()
+
+
+class GivenFields(NamedTuple):
+    """What a framework is started with.
+
+    ``is_known`` says of a field that no interpolation hides its value; ``command`` is the word behind the program, and
+    ``is_complete`` says that no unknown word of the command line may be a flag.
+    """
+
+    value: FieldValues
+    is_known: Callable[[str], bool]
+    command: str
+    is_complete: bool
+
+
+class Framework(NamedTuple):
+    """A framework that trains with the Trainer, by a recipe or by flags.
+
+    A recipe of it has the key ``model`` and one of ``keys``, which only its recipes have. A script is known to be of it
+    by ``flag`` on its command line. ``adapter`` and ``quantized`` give the field by which it trains an adapter and
+    loads a quantized model; ``trains_otherwise`` says that something else than the Trainer trains, or with other
+    arguments, which any of the fields ``otherwise`` means too.
+    """
+
+    name: str
+    package: str = ""
+    source: SourceLayout | None = None
+    program: Program | None = None
+    model: str = ""
+    keys: frozenset[str] = frozenset()
+    flag: str = ""
+    recipe_flag: str = "config"  # behind which the command line may name the recipe; empty if it is the first word
+    sweeps: str = ""  # the option with which it trains several times, with other values than the recipe has
+    renames: bool = False  # the training arguments are computed of fields with names of its own
+    presets: tuple[str, ...] = ()  # configs of its own, by the words that name them
+    otherwise: tuple[str, ...] = ()
+    trains_otherwise: Callable[[FieldValues], bool] = lambda _value: False
+    trains_all: tuple[str, str] | None = None  # the field, and its value, with which no parameter is frozen
+    adapter: Callable[[FieldValues], str | None] = lambda _value: None
+    adapters: AdapterFields | None = None
+    quantized: Callable[[FieldValues], str | None] = lambda _value: None
+    aligned: Callable[[GivenFields], Aligned | None] | None = None
+    checkpoints_unless: str = ""  # the field without which it recomputes activations whatever the Trainer is told
+    checkpoints_by_default: bool = False
+    is_reentrant: bool = False  # recomputation, unless ``gradient_checkpointing_kwargs`` says otherwise
+    sets_leaf_modules: bool = True  # of many models
+    lengths: tuple[str, ...] = ()  # the fields with the longest sequence
+    attentions: Mapping[str, str] = {}  # the fields that choose how attention is computed, each with what it chooses
+    fusing: tuple[str, ...] = ()  # the fields with which it uses kernels that keep less than those of transformers
+    splitting: tuple[str, ...] = ()  # the fields by whose number the model is divided among ranks
+    sequences: tuple[str, ...] = ()  # and each sequence

@@ -1,0 +1,55 @@
+"""A command that starts something, and what is known beside its words."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from ds_lint.frameworks.record import Framework
+    from ds_lint.launches.options import Parsed, SortedFlags
+    from ds_lint.launches.word import UnknownWord, Word
+    from ds_lint.source.slurm import Allocation
+
+    # Gives the text of a file of the project, or None.
+    ReadFile: TypeAlias = Callable[[str], str | None]
+
+
+class Start(NamedTuple):
+    """A command with its place: ``environment`` are exported variables, ``cwd`` a folder within the project.
+
+    ``words`` are those of the command with ``--option=$VALUE`` as two, and ``details`` tells of the unknown ones.
+    """
+
+    path: str
+    line: int
+    command: list[Word]
+    words: list[Word]
+    details: list[UnknownWord | None]
+    environment: dict[str, Word]
+    cwd: str | None
+    redirections: tuple[str, ...] = ()
+
+
+class LauncherCall(NamedTuple):
+    """A launcher as a command calls it.
+
+    ``options`` are its own, and ``flags`` those of what it starts; ``framework`` is the one whose program it is, and
+    ``outer`` the command of ``srun`` or ``mpirun`` around it.
+    """
+
+    options: Parsed
+    flags: SortedFlags
+    framework: Framework | None
+    outer: list[Word]
+    allocation: Allocation
+    start: Start
+    read: ReadFile
+
+    def text_of(self, file: str) -> str | None:
+        """The text of a file that the command names; None if it is not there."""
+        cwd = self.start.cwd
+        return self.read(posixpath.normpath(posixpath.join(cwd, file))) if cwd is not None else None
