@@ -8,11 +8,13 @@ from __future__ import annotations
 from ds_lint.diagnostics.amounts import billions, gibibytes
 from ds_lint.diagnostics.problem import ADVICE, RISK, Problem
 from ds_lint.diagnostics.rule import rule
+from ds_lint.record import PlainRecord
 from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from dataclasses import KW_ONLY
 
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.band import Band
@@ -180,21 +182,19 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     )
 
 
-class _Shortage:
+class _Shortage(PlainRecord):
     """What a run needs that a GPU or a node does not have.
 
     ``is_certain`` says that the least is too much if all that is counted is trained, ``is_sure`` that it is whatever is
     frozen.
     """
 
-    __slots__ = ("band", "is_certain", "is_sure", "phase", "trains_all")
-
-    def __init__(self, phase: str, band: Band, *, is_certain: bool, is_sure: bool, trains_all: bool) -> None:
-        self.phase = phase
-        self.band = band
-        self.is_certain = is_certain
-        self.is_sure = is_sure
-        self.trains_all = trains_all
+    phase: str
+    band: Band
+    _: KW_ONLY
+    is_certain: bool
+    is_sure: bool
+    trains_all: bool
 
     @property
     def figure(self) -> float:

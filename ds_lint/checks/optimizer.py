@@ -391,7 +391,7 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help=f"{instead}, or use AdamW.",
         label="needs a dynamic loss scale",
-        related=[Related(scale.value.span, "static")] if scale is not None and is_static else (),
+        related=[Related(scale.value.span, "static")] if scale is not None and is_static else [],
         fix=edits.replacement(config, ("fp16", "loss_scale"), "0", "unsafe") if is_static else None,
     )
 

@@ -311,7 +311,7 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
         help='Set `device` to "cpu" if host memory is large enough, or do not resume this run.',
         label="not in the checkpoint",
         severity=severity,
-        related=said_at(resumed, "resume_from_checkpoint") if resumed else (),
+        related=said_at(resumed, "resume_from_checkpoint") if resumed else [],
     )
 
 
@@ -376,7 +376,7 @@ def moments_rounded_on_resume(config: Config) -> Iterator[Problem]:
             "this run, which does not continue as before.",
             label="fp32 until the run resumes",
             severity=severity,
-            related=said_at(resumed, "resume_from_checkpoint") if resumed else (),
+            related=said_at(resumed, "resume_from_checkpoint") if resumed else [],
         )
 
 

@@ -100,7 +100,7 @@ def schedule_is_all_warm_up(config: Config) -> Iterator[Problem]:
         help=f"Set `warmup_num_steps` below {total:g}, or set `total_num_steps` to the number of optimizer steps of "
         f"the whole run. The learning rate of {scheduler.name} rises until the end of the run.",
         label="all steps are warm-up",
-        related=[Related(total_node.span, "total steps")] if member is not None else (),
+        related=[Related(total_node.span, "total steps")] if member is not None else [],
     )
 
 
@@ -146,7 +146,7 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
         + f" {scheduler.name} sets the learning rate itself.",
         label=f"{peak:g} is used",
         fix=edits.set_to_auto(config, PEAK, "unsafe") if written is None else None,
-        related=[Related(written.span, "the learning rate after the warm-up")] if written is not None else (),
+        related=[Related(written.span, "the learning rate after the warm-up")] if written is not None else [],
     )
 
 
