@@ -1,4 +1,4 @@
-"""``PlainRecord``: a class that is its fields, with their types, defaults and comments.
+"""``Record``: a class that is its fields, with their types, defaults and comments.
 
 It reads as a dataclass and is checked as one by the type checker, which alone holds calls to the fields. Dataclasses
 would cost the start of a clean run more than all that it does; a record costs nothing beside its class: all share one
@@ -34,7 +34,7 @@ class _Made:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, record: PlainRecord, owner: type) -> Any:
+    def __get__(self, record: Record, owner: type) -> Any:
         value = record.__dict__[self.name] = self.factory()
         return value
 
@@ -45,7 +45,7 @@ def field(*, factory: Callable[[], Value]) -> Value:
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-class PlainRecord:
+class Record:
     """The base of all records. Fields after ``_: KW_ONLY`` are given by name; ``__post_init__`` adds what follows."""
 
     def __init__(self, *values: Any, **named: Any) -> None:

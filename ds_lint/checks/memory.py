@@ -8,7 +8,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.amounts import billions, gibibytes
 from ds_lint.diagnostics.problem import ADVICE, RISK, Problem
 from ds_lint.diagnostics.rule import rule
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
@@ -182,7 +182,7 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     )
 
 
-class _Shortage(PlainRecord):
+class _Shortage(Record):
     """What a run needs that a GPU or a node does not have.
 
     ``is_certain`` says that the least is too much if all that is counted is trained, ``is_sure`` that it is whatever is

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.conversion.note import Note, spelled
 from ds_lint.knowledge import tables
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.tree import dotted
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Direction = Literal["to_fsdp", "to_deepspeed"]
 
 
-class Fate(PlainRecord):
+class Fate(Record):
     """An entry of the table, and the key at which it stands: the one that is asked for, or a section around it."""
 
     at: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ LOADERS: dict[Stack, str] = {
 }  # in prose
 
 
-class Related(PlainRecord):
+class Related(Record):
     """Another place that is part of a finding. ``path`` is None for the file of the finding itself."""
 
     span: Span
@@ -46,14 +46,14 @@ class Related(PlainRecord):
     path: str | None = None
 
 
-class Edit(PlainRecord):
+class Edit(Record):
     """Replace the text of ``span`` with ``text``."""
 
     span: Span
     text: str
 
 
-class Fix(PlainRecord):
+class Fix(Record):
     """A fix for a finding. ``safety`` is ``safe`` (same run, or the one clearly meant) or ``unsafe``.
 
     ``applied_with`` is the safety that must be allowed to apply it: its own, ``unsafe`` if it needs another fix that is
@@ -70,7 +70,7 @@ class Fix(PlainRecord):
         self.applied_with: Safety | None = self.safety
 
 
-class Unfixed(PlainRecord):
+class Unfixed(Record):
     """A finding whose fix was tried and not applied: the reason, and the problems that it would have caused."""
 
     finding: Finding
@@ -79,7 +79,7 @@ class Unfixed(PlainRecord):
     is_fixed_by_all: bool = False  # whether unsafe fixes, which were not allowed, would leave none of them
 
 
-class Finding(PlainRecord):
+class Finding(Record):
     """One problem in one config."""
 
     _: KW_ONLY

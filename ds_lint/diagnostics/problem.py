@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Span
 
 
-class Outcome(PlainRecord):
+class Outcome(Record):
     """What one stack does: an effect, and for ``rejected`` the stage at which it raises."""
 
     effect: Effect
@@ -33,7 +33,7 @@ def rejected(stage: Stage) -> Outcome:
     return Outcome("rejected", stage)
 
 
-class Problem(PlainRecord):
+class Problem(Record):
     """One problem, before it is known which stacks may load the config.
 
     ``outcomes`` is one outcome if every stack does the same, else an outcome by stack; a stack that is missing

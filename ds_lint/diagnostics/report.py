@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
 
 
-class FileReport(PlainRecord):
+class FileReport(Record):
     """One checked config, what it was checked against, and its findings in the order of the text.
 
     ``stacks`` are those that may load the file, if more than one may. ``missing`` names the facts that were not
@@ -73,7 +73,7 @@ def _in_order(findings: list[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
 
 
-class Complaint(PlainRecord):
+class Complaint(Record):
     """Why the exit status is 2: a file or folder that could not be opened, read or written, or a run that failed.
 
     ``stack`` and ``target`` are what a file would have been checked against; ``target`` is None if that is unknown.
@@ -96,7 +96,7 @@ class Complaint(PlainRecord):
         return self.reason if self.path is None else f"{self.path}: {self.reason}"
 
 
-class Report(PlainRecord):
+class Report(Record):
     """The outcome of one run. ``material`` are documents without configs that findings point into.
 
     ``can_fix`` says whether the command that wrote the report also applies fixes. ``unreadable`` are the complaints

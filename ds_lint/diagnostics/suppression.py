@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 from ds_lint.source.comments import comments_of
 from ds_lint.source.tree import Span
 
@@ -29,7 +29,7 @@ _DIRECTIVE = re.compile(MARK + r"[ \t]*ignore(?P<file>-file)?\b(?:[ \t]*\[(?P<ru
 _WORD = re.compile(r"[^\s,]+")
 
 
-class Word(PlainRecord):
+class Word(Record):
     """A rule as a comment names it, and whether it has suppressed a finding."""
 
     text: str
@@ -41,7 +41,7 @@ class Word(PlainRecord):
         return self.text.lower() in (rule.code.lower(), rule.name)
 
 
-class Suppression(PlainRecord):
+class Suppression(Record):
     """One comment. ``line`` is the line whose findings it suppresses, None for the whole file."""
 
     comment: Span

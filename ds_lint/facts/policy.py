@@ -19,7 +19,7 @@ from referencing.jsonschema import DRAFT202012
 
 from ds_lint.facts.pattern_limits import PatternLimits, objects_in, patterns_in, without
 from ds_lint.facts.unreadable import UnreadableFact
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.files import bytes_of
 from ds_lint.targets.text import shown
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _NOTHING: Any = {"not": {}}  # the same as false
 
 
-class Violation(PlainRecord):
+class Violation(Record):
     """What a policy does not allow: where in the config, and which keyword of which part of the schema forbids it.
 
     ``keyword`` is empty where nothing at all is allowed in the place.

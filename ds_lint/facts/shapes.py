@@ -12,7 +12,7 @@ from math import prod
 
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _HEADS = re.compile(r"(^|\.)(n_heads?|num_heads|num_(attention|key_value|kv)_hea
 _LONGEST = 24  # of a value in a message
 
 
-class Kind(PlainRecord):
+class Kind(Record):
     """Parameters of one name and shape; ``times`` is how many there are, ``#`` in the name stands for a number.
 
     ``layer`` says what they are the weight of if that is a layer that may get adapters: linear, conv1d or embedding.

@@ -11,7 +11,7 @@ import os
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.document import Document
 from ds_lint.source.files import bytes_of
 from ds_lint.source.languages import YAML
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Argument(PlainRecord):
+class Argument(Record):
     """One training argument.
 
     ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing stands behind it; the type of the

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def neighbours(section: Node, member: Member) -> tuple[Member | None, Member | N
     return before, members[place + 1] if place + 1 < len(members) else None
 
 
-class Style(PlainRecord):
+class Style(Record):
     """How a further member of an object would be written."""
 
     colon: str = ": "  # what stands between a key and its value

@@ -12,7 +12,7 @@ from ds_lint.diagnostics.finding import Edit
 from ds_lint.diagnostics.suppression import MARK, suppressions_of
 from ds_lint.fixes import layout
 from ds_lint.fixes.application import edited
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source import documents
 from ds_lint.source.tree import Span
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-class Suppressed(PlainRecord):
+class Suppressed(Record):
     """A text with further comments, how many were added or extended, and the findings that they suppress."""
 
     text: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ds_lint.json_schema.sections import described
 from ds_lint.json_schema.values import AUTO, asserted, in_any_case, reference, silently, taken_by_code
 from ds_lint.knowledge.descriptions import documentation
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.batch import BATCH_SIZES
@@ -91,7 +91,7 @@ def _optimizer_type(own: list[str], names: list[str]) -> Schema:
     }
 
 
-class _Optimizer(PlainRecord):
+class _Optimizer(Record):
     """What the parameters of a type may be.
 
     ``late_lr`` are the values of the learning rate where a bad one meets the first step only, which a scheduler may

@@ -5,7 +5,7 @@ Every snippet is a config, or a part of one, in which ds-lint finds nothing; the
 
 from __future__ import annotations
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Key
 
 
-class Snippet(PlainRecord):
+class Snippet(Record):
     """A body under a label; the key path is where it belongs."""
 
     path: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath
 
 
-class SchemaTarget(PlainRecord):
+class SchemaTarget(Record):
     """One release: its keys, and who fills them.
 
     ``is_newest``: the overlay was measured with this very release, so that what it says of values may be asserted.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.coercion import LARGEST, kinds_taken, takes_counts
 from ds_lint.knowledge.stacks import TRAINER_TABLES, record_at, records, trainer_facts
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Key:
         return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
 
 
-class Target(PlainRecord):
+class Target(Record):
     """The releases that a config is checked against; None stands for the newest known."""
 
     deepspeed: str | None = None

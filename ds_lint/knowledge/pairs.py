@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge import tables
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.targets.pin import LIBRARIES, is_exact, version_of
 from ds_lint.targets.releases import allowed, numbers_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.targets.pin import Pin
 
 
-class Clash(PlainRecord):
+class Clash(Record):
     """Two pins no releases of which work together: the newest known releases of them, and why those do not."""
 
     conflict: PairConflict

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ds_lint.knowledge import tables
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import StackLibrary, StackRecord, StackTable
 
 
-class Trace(PlainRecord):
+class Trace(Record):
     """The releases of DeepSpeed, and the records about transformers and Accelerate, that answers depended on.
 
     ``first`` is a place in the list of DeepSpeed's releases: from there to the target, every answer is the same.

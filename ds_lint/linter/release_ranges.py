@@ -7,7 +7,7 @@ been the same, so that only releases are checked between which something changes
 from __future__ import annotations
 
 from ds_lint.knowledge import stacks, tables
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Identity = tuple[str, str | None, int, str, str]
 
 
-class _Held(PlainRecord):
+class _Held(Record):
     """A finding, and by library the releases for which it holds."""
 
     finding: Finding

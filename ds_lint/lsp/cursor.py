@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.tree import walk
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ _TOKEN = re.compile(
 _REST_OF_WORD = re.compile(r"[\w.-]*")
 
 
-class _Container(PlainRecord):
+class _Container(Record):
     """An object or array that is open; ``key`` and ``state`` are of the member that is being read."""
 
     name: str  # of the member, or the number of the element, that it is the value of

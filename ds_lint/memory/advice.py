@@ -15,7 +15,7 @@ from ds_lint.memory.estimate import estimate
 from ds_lint.memory.partitioned import INIT_FLAG
 from ds_lint.memory.setup import Offload
 from ds_lint.memory.sweep import at_stage
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = Non
     return []
 
 
-class _Estimates(PlainRecord):
+class _Estimates(Record):
     """The estimates of the setups that changes make of one, each made once."""
 
     setup: TrainingSetup

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ds_lint.output.terminal import FRAME
 from ds_lint.output.text import visible, visible_character, width_of, wrap
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Mark:
         self.primary = primary
 
 
-class Sheet(PlainRecord):
+class Sheet(Record):
     """What frames are drawn on: a margin for line numbers, and beside it the room for source."""
 
     margin: int
@@ -87,7 +87,7 @@ class Line:
         return begin, min(max(span.end, begin), self.end)
 
 
-class Stretch(PlainRecord):
+class Stretch(Record):
     """The part of a line that is shown: escaped, tabs expanded, cut to the room there is.
 
     ``columns[i]`` is where the code point at offset ``first + i`` begins; the last one is where the stretch ends.

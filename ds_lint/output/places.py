@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _CHECKOUTS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 
 
-class Root(PlainRecord):
+class Root(Record):
     """The folder that paths are told from, and the one that they are given from; both absolute."""
 
     folder: str

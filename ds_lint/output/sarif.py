@@ -17,7 +17,7 @@ from ds_lint.output import places
 from ds_lint.output.identity import identified
 from ds_lint.output.sentences import told
 from ds_lint.output.text import counted, visible
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.rule_pages.pages import first_paragraph, page, row
 
 TYPE_CHECKING = False
@@ -154,7 +154,7 @@ def _invocation(log: SarifLog, left_out: int) -> Json:
     }
 
 
-class SarifLog(PlainRecord):
+class SarifLog(Record):
     """What the parts of the log are made from."""
 
     report: Report

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ds_lint.project.globs import Glob
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 from ds_lint.source.files import bytes_of
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class IgnoreFile:
         return said
 
 
-class IgnoredIn(PlainRecord):
+class IgnoredIn(Record):
     """What is ignored in one folder. ``place`` is its path in the repository, with a slash at the end."""
 
     _place: str
@@ -74,7 +74,7 @@ class IgnoredIn(PlainRecord):
         return IgnoredIn(self._place, ((file, len(self._place)), *self._files))
 
 
-class Ignored(PlainRecord):
+class Ignored(Record):
     """What is ignored in each folder of a search, which enters a folder before those in it."""
 
     _root: str

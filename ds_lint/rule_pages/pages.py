@@ -34,7 +34,7 @@ from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
 from ds_lint.knowledge import resources, tables
 from ds_lint.knowledge.keys import Target
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 from ds_lint.source.tree import Span
 from ds_lint.targets.pin import LIBRARIES
 
@@ -58,7 +58,7 @@ class PageError(ValueError):
     """A page that is not written as this module's docstring says."""
 
 
-class Fixed(PlainRecord):
+class Fixed(Record):
     """What the fixes make of an example: the text, where it stands in the page, and which fixes are applied."""
 
     text: str
@@ -66,7 +66,7 @@ class Fixed(PlainRecord):
     safeties: tuple[str, ...]
 
 
-class Example(PlainRecord):
+class Example(Record):
     """One config of a page. ``findings`` are the lines that a bad one expects; ``findings_span`` is where they stand.
 
     ``fixed`` is what the fixes make of it, where the page shows that.
@@ -99,7 +99,7 @@ class Example(PlainRecord):
         return self.config.encode(self.encoding)
 
 
-class Block(PlainRecord):
+class Block(Record):
     """A fenced block: its info string, its text, the offsets of the text in the page, and the line it begins on.
 
     ``fence`` is the offset of the line before the text, which has the info string.

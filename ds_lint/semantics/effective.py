@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.preparation import prepare
@@ -147,7 +147,7 @@ def _parameters(config: Config, given: set[KeyPath]) -> Iterator[Value]:
                 yield Value(path, default, "default", f"default of {constructor.name}")
 
 
-class Difference(PlainRecord):
+class Difference(Record):
     """A key that two configs do not have the same value for; None for the one that lacks it."""
 
     key: str

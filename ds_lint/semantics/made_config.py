@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 from ds_lint.source.tree import Member, Node, Span, node_of
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath
 
 
-class SourceSetting(PlainRecord):
+class SourceSetting(Record):
     """A value that is written or a default; ``path`` and ``member`` are where it stands, None for a default.
 
     A value that is not known is UNKNOWN; that of a mapping or list may be its node.
@@ -24,7 +24,7 @@ class SourceSetting(PlainRecord):
     member: Member | None = None
 
 
-class MadeConfig(PlainRecord):
+class MadeConfig(Record):
     """The config. ``sources`` has the path of the setting behind each key of the config.
 
     What is not known is a placeholder. What no setting says is a default of the library: it stands at ``span``, and

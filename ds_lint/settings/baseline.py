@@ -12,7 +12,7 @@ import json
 import os
 
 from ds_lint.project.globs import relative
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 from ds_lint.settings.record import SettingsError
 from ds_lint.source import replacement
 from ds_lint.targets.text import shown
@@ -32,7 +32,7 @@ VERSION = 2
 COUNTS_ONLY = 1  # the version that has numbers instead of findings
 
 
-class KnownFindings(PlainRecord):
+class KnownFindings(Record):
     """The findings of one file that are known: how often each, and the numbers of an older baseline by rule."""
 
     findings: dict[Identity, int] = field(factory=dict)
@@ -74,7 +74,7 @@ class KnownFindings(PlainRecord):
         return [*entries, *({"rule": rule, "count": self.counts[rule]} for rule in sorted(self.counts))]
 
 
-class Baseline(PlainRecord):
+class Baseline(Record):
     """What one baseline suppresses; ``left`` are the findings that were not met yet, by file."""
 
     path: str

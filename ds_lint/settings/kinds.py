@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES, STACKS
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Kind: TypeAlias = "Scalar | RuleWord | ListOf | TableOf | Entries"
 
 
-class Scalar(PlainRecord):
+class Scalar(Record):
     """One value. ``words`` say in a message what it is."""
 
     words: str
@@ -29,7 +29,7 @@ class Scalar(PlainRecord):
             yield f"{place} must be {self.words}, not {shown_value(value)}"
 
 
-class RuleWord(PlainRecord):
+class RuleWord(Record):
     """A rule, by code, name, or what its code begins with; ``several`` is false where it must be one rule."""
 
     _: KW_ONLY
@@ -61,7 +61,7 @@ class RuleWord(PlainRecord):
             yield f"{place}: {no_such_rule(value)}"
 
 
-class ListOf(PlainRecord):
+class ListOf(Record):
     """A list of values of one kind."""
 
     words: str
@@ -81,7 +81,7 @@ class ListOf(PlainRecord):
             yield from self.item.complaints(item, f"{place}[{index}]")
 
 
-class TableOf(PlainRecord):
+class TableOf(Record):
     """A table with keys of one kind and values of another."""
 
     words: str
@@ -103,7 +103,7 @@ class TableOf(PlainRecord):
             yield from self.value.complaints(item, f"{place}.{key}")
 
 
-class Setting(PlainRecord):
+class Setting(Record):
     """A setting by its name, with what it is for."""
 
     name: str
@@ -111,7 +111,7 @@ class Setting(PlainRecord):
     text: str
 
 
-class Entries(PlainRecord):
+class Entries(Record):
     """A list of tables, each with settings of its own; the first of them is required."""
 
     words: str

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from json import dumps, loads
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.places import Part, Places
 from ds_lint.source.tree import Span
 
@@ -25,7 +25,7 @@ _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2
 _BETWEEN_LINES = ",\n    "  # of an array with one line, as Jupyter indents it
 
 
-class Cell(PlainRecord):
+class Cell(Record):
     """A code cell: its number among all cells, from 1, its source, and where that starts in the text of all."""
 
     number: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Node
 
 
-class Part(PlainRecord):
+class Part(Record):
     """A piece of the text, and where it stands in the file.
 
     ``is_verbatim`` tells that it is written there; what is not ``is_known`` is a placeholder in the text.

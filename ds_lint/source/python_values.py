@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.limits import MOST_BITS
 from ds_lint.source.python_names import ModuleNames, dotted_name, is_united
 from ds_lint.source.tree import Member, Node, Span
@@ -64,7 +64,7 @@ def _lines(text: str) -> list[str]:
     return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text.removeprefix("\ufeff"))
 
 
-class PythonValue(PlainRecord):
+class PythonValue(Record):
     """A node, and whether it may have further keys that nothing is known of."""
 
     node: Node

@@ -7,7 +7,7 @@ of an environment variable. Up to accelerate 0.33 it keeps them in other ways, a
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.semantics.accelerate.deepspeed_config import flag
 from ds_lint.semantics.accelerate.refusal import is_integer
 from ds_lint.source.counts import count
@@ -38,7 +38,7 @@ _HYBRID = (
 )
 
 
-class FsdpPlugin(PlainRecord):
+class FsdpPlugin(Record):
     """What the plugin reads of a launch; ``version`` is that of FSDP, UNKNOWN if it is not known."""
 
     _launch: AccelerateLaunch

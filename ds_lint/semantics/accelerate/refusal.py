@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.record import PlainRecord
+from ds_lint.record import Record
 from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Member
 
 
-class LaunchRefusal(PlainRecord):
+class LaunchRefusal(Record):
     """Why a run does not start: what is wrong, what to write instead, and when it is found.
 
     ``path`` and ``member`` are None for what is missing. ``can_be_given`` says that a flag of the command line may set

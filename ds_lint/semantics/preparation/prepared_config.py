@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.expressions import names_in
-from ds_lint.record import PlainRecord, field
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     PreparationStage = Literal["creation", "arguments", "plugin", "precision", "training", "prepare"]
 
 
-class StackValue(PlainRecord):
+class StackValue(Record):
     """What became of a key that the stack touched: its value, and what the library did with which expression."""
 
     value: Any
@@ -28,7 +28,7 @@ class StackValue(PlainRecord):
     expression: str
 
 
-class Mismatch(PlainRecord):
+class Mismatch(Record):
     """A value of the config that is not what the Trainer wants it to be.
 
     ``only_if`` is a condition under which the Trainer compares them, if it is not known whether it holds.
@@ -79,7 +79,7 @@ class StackRefusal:
         self.stage = stage
 
 
-class PreparedConfig(PlainRecord):
+class PreparedConfig(Record):
     """The config as it ends, and what was done to it."""
 
     config: ConfigObject
