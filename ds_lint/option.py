@@ -43,10 +43,10 @@ class Option:
         self.default = default
         self.__dict__.update(about)
 
-    def __set_name__(self, owner: type[Record], name: str) -> None:
+    def __set_name__(self, owner: type[OptionRecord], name: str) -> None:
         self.owner, self.name = owner, name
 
-    def __get__(self, record: Record | None, owner: type[Record]) -> object:
+    def __get__(self, record: OptionRecord | None, owner: type[OptionRecord]) -> object:
         return self if record is None else self.default
 
     @property
@@ -106,7 +106,7 @@ else:
     _Typed = object
 
 
-class Record(_Typed):
+class OptionRecord(_Typed):
     """Values by the names of its options."""
 
     def __init__(self, **given: object) -> None:

@@ -92,7 +92,7 @@ def test_accelerates_own_config_is_known():
     text = b"compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  zero_stage: 2\ndistributed_type: DEEPSPEED\n"
     (finding,) = lint_bytes(text, "accelerate.json", stack="accelerate").findings
     assert finding.code == "DS011"
-    assert "this is YAML for `accelerate launch --config_file`" in finding.message
+    assert "this is YAML, but `accelerate launch --config_file`" in finding.message
     assert finding.help == "Give the file a name that ends with .yaml."
     assert "DS011" not in {finding.code for finding in lint_bytes(text, "accelerate.yaml", stack="accelerate").findings}
 

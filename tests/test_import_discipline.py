@@ -53,7 +53,7 @@ LAYERS = (
     ("diagnostics",),
     ("source",),
     ("frameworks", "targets"),
-    ("option",),
+    ("option", "record"),
 )
 # And those inside a room.
 SMOKE_LAYERS = (

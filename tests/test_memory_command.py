@@ -121,17 +121,17 @@ def test_what_is_not_known_is_named_and_leaves_it_open(memory, described):
 
 
 def test_a_run_that_does_not_fit_has_status_1_and_gets_advice(memory, described):
-    said = memory("ds.json", *FACTS, "--gpu-memory", "33GB")
+    said = memory("ds.json", *FACTS, "--gpu-memory", "33.8GB")
     assert said.status == 1
-    assert "does not fit: GPU has 33.0 GiB, but the run takes at least " in said.out
+    assert "does not fit: GPU has 33.8 GiB, but the run takes at least " in said.out
     assert "\n  ZeRO stage 3: " in said.out
     assert "\n      zero_optimization.stage = 3\n" in said.out
-    found = described("ds.json", *FACTS, "--gpu-memory", "33GB")
+    found = described("ds.json", *FACTS, "--gpu-memory", "33.8GB")
     assert found["fits"]["gpu"] is False
     first = next(one for one in found["advice"] if one["change"] == "ZeRO stage 3")
     assert first["writes"] == [{"place": "config", "key": "zero_optimization.stage", "value": 3}]
-    assert first["rank_bytes"]["most"] <= 33 * 2**30 < found["rank"]["total"]["bytes"]["least"]
-    assert all(one["rank_bytes"]["most"] <= 33 * 2**30 for one in found["advice"])
+    assert first["rank_bytes"]["most"] <= 33.8 * 2**30 < found["rank"]["total"]["bytes"]["least"]
+    assert all(one["rank_bytes"]["most"] <= 33.8 * 2**30 for one in found["advice"])
 
 
 def test_the_host_counts_too(memory, described):

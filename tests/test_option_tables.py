@@ -13,7 +13,7 @@ from ds_lint.commands.completion import commands
 from ds_lint.commands.parser import command_line
 from ds_lint.facts import Sources, readers
 from ds_lint.lsp import configuration
-from ds_lint.option import Option, Record, option
+from ds_lint.option import Option, OptionRecord, option
 from ds_lint.session import call
 from ds_lint.session.options import Options
 from ds_lint.settings import table
@@ -39,7 +39,7 @@ def test_the_written_files_are_those_of_the_tables():
 
 
 def test_a_record_says_nothing_that_there_is_not():
-    for record in Record.__subclasses__():
+    for record in OptionRecord.__subclasses__():
         for one in record.options():
             assert {*vars(one)} - {"part", "help", "default", "owner", "name"} <= {*vars(Option)}, one.name
 

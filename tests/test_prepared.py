@@ -118,9 +118,9 @@ def test_rules_check_the_filled_value_and_say_who_filled_it(tmp_path):
     }
     (finding,) = lint_dict(config, facts=gather(Sources(trainer_args=str(path)))).findings
     assert finding.message == (
-        '`lr` of FusedAdam must be a number, got "5e-5": deepspeed.initialize raises '
-        '("auto" is filled by the Trainer with learning_rate)'
+        '`lr` of FusedAdam must be a number, got "5e-5": deepspeed.initialize raises (from "auto")'
     )
+    assert finding.help.endswith('"auto" is filled by the Trainer with learning_rate.')
     assert finding.fix is None
 
 

@@ -138,6 +138,28 @@ def test_page_is_what_the_tool_would_write(rule: Rule) -> None:
     assert corrected(pages.page(rule), rule) == pages.page(rule)
 
 
+MOST = 120  # characters of a message, without the names in backticks; reasons and ways out are help
+LONGER = {
+    "DS353": "lists the keys of the config that are ignored",
+    "DS620": "quotes the library",
+    "DS830": "lists the variables that are missing",
+    "DS846": "names a function of torch with its module",
+    **dict.fromkeys(("DS910", "DS912", "DS914", "DS918"), "gives what was measured"),
+}
+
+
+def messages_of(rule: Rule) -> list[str]:
+    """The messages in the findings of the examples of a page, without the names that they quote."""
+    findings = re.findall(rf": {rule.code} \[\w+\] (.*) \([^()]*\)$", text_of(rule), flags=re.MULTILINE)
+    return [re.sub(r"`[^`]*`", "", message) for message in findings]
+
+
+def test_messages_are_short() -> None:
+    longest = {rule.code: max(map(len, messages_of(rule)), default=0) for rule in every_rule()}
+    assert {code: length for code, length in longest.items() if length > MOST and code not in LONGER} == {}
+    assert [code for code in LONGER if longest[code] <= MOST] == []  # an exception that nothing needs any more
+
+
 @each_rule
 def test_summary_is_one_sentence(rule: Rule) -> None:
     summary = pages.summary(rule)

@@ -147,9 +147,11 @@ def settings_beside_config_file(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.key_span,
-            f"`{name}` stands beside `deepspeed_config_file`, whose file decides about it: `Accelerator()` raises",
+            f"`{name}` is set beside `deepspeed_config_file`: `Accelerator()` raises",
             rejected("initialize"),
-            help=f"Delete `{name}`, and set it in the DeepSpeed config that `deepspeed_config_file` names.",
+            help=f"Delete `{name}`, and set it in the DeepSpeed config that `deepspeed_config_file` names: only that "
+            "file "
+            "decides about it.",
             label="not beside a file",
             related=[Related(file.member.key_span, "the DeepSpeed config")],
         )
@@ -184,7 +186,7 @@ def fsdp_model_in_one_unit(config: Config) -> Iterator[Problem]:
     policy, size = plugin.setting("auto_wrap_policy"), plugin.setting("min_num_params")
     if plugin.policy == NO_WRAP and policy.member is None:
         member, label = plugin.place, "no `fsdp_auto_wrap_policy`"
-        what = "`fsdp_auto_wrap_policy` is missing, and means NO_WRAP"
+        what = "`fsdp_auto_wrap_policy` is missing, which means NO_WRAP"
     elif plugin.policy == SIZE and plugin.text("min_num_params") == "0" and size.member is not None:
         member, label = size.member, "no size"
         what = "`fsdp_min_num_params` is 0, and SIZE_BASED_WRAP means NO_WRAP"
@@ -193,9 +195,10 @@ def fsdp_model_in_one_unit(config: Config) -> Iterator[Problem]:
     yield Problem(
         size.path if member is size.member else plugin.path,
         member.key_span,
-        f"{what}: the layers are one unit of FSDP, and each pass gathers all their parameters at once",
+        f"{what}: each pass gathers all layers at once",
         RISK,
-        help="Write `fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP`; each layer is then gathered for itself.",
+        help="Write `fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP`; each layer is then gathered for itself. Without "
+        "it, the layers are one unit of FSDP.",
         label=label,
     )
 
@@ -328,10 +331,10 @@ def _overruled_by_fsdp(launch: AccelerateLaunch, own: Argument, config: Config) 
             yield Problem(
                 setting.path,
                 _value_span(setting.member),
-                f"`fsdp_{name}` is {_quoted(setting.value)}, and the Trainer uses {_quoted(used)}: with `fsdp` among "
-                "the training arguments, `fsdp_config` of the training arguments decides",
+                f"`fsdp_{name}` is {_quoted(setting.value)}, but with `fsdp` the Trainer uses {_quoted(used)}",
                 {"trainer": OVERRIDDEN},
-                help=f"Write `{name}` into `fsdp_config` of the training arguments, or remove `fsdp` from them.",
+                help=f"Write `{name}` into `fsdp_config` of the training arguments, or remove `fsdp` from "
+                "them. With `fsdp`, they decide.",
                 label="not used",
                 related=said_at(own, "fsdp"),
             )
@@ -510,9 +513,11 @@ def _overruled(launch: AccelerateLaunch, file: SourceSetting) -> Iterator[Proble
             yield Problem(
                 path,
                 member.key_span,
-                f"`{path[1]}` has no effect beside `deepspeed_config_file`, whose file decides about it",
+                f"`{path[1]}` has no effect beside `deepspeed_config_file`",
                 IGNORED,
-                help=f"Delete `{path[1]}`, and set it in the DeepSpeed config that `deepspeed_config_file` names.",
+                help=f"Delete `{path[1]}`, and set it in the DeepSpeed config that `deepspeed_config_file` names: "
+                "only that "
+                "file decides about it.",
                 label="not beside a file",
                 severity="warning",
                 related=[Related(file.member.key_span, "the DeepSpeed config")],

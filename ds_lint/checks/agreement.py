@@ -42,15 +42,15 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
         member = config.member(*mismatch.path)
         if member is None or (mismatch.path in _PRECISIONS and _has_precision_conflict(config)):
             continue
+        wanted, arithmetic = _wanted(config, mismatch)
         yield Problem(
             mismatch.path,
             member.value.span,
-            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but the training arguments have "
-            f"{as_json(mismatch.wanted)}{_because(config, mismatch)}: trainer.train() raises"
+            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but {wanted}: trainer.train() raises"
             f"{_unless(mismatch)}",
             {_TRAINER: rejected("initialize")},
             help=f'Set it to "auto", which the Trainer replaces with {as_json(mismatch.wanted)}, or change the '
-            "training arguments.",
+            f"training arguments.{arithmetic}",
             label=f"not {as_json(mismatch.wanted)}",
             related=_places(config, mismatch.names),
             fix=_filled_in(config, mismatch.path, "safe"),
@@ -67,12 +67,12 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
     from ds_lint.semantics.arguments import refusals
     from ds_lint.semantics.refused_arguments import trainer_refusals
 
-    found = [("TrainingArguments rejects", *refusal) for refusal in refusals(config)]
-    for who, names, message in found or [("the Trainer rejects", *refusal) for refusal in trainer_refusals(config)]:
+    found = [("TrainingArguments raises", *refusal) for refusal in refusals(config)]
+    for who, names, message in found or [("the Trainer raises", *refusal) for refusal in trainer_refusals(config)]:
         yield Problem(
             None,
             config.opening,
-            f"{who} the training arguments: {message}",
+            f"{who}: {message}",
             {_TRAINER: rejected("initialize")},
             help=f"Change {_quoted(names)} in the training arguments.",
             label="training arguments rejected",
@@ -88,10 +88,9 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             config.opening,
-            f"`{name}` ({argument.origin}) is not a field of TrainingArguments: the run stops at it, except where the "
-            "script declares it",
+            f"`{name}` ({argument.origin}) is not a field of TrainingArguments: the run stops at it",
             {_TRAINER: RISK},
-            help=f"Write `{meant}`. If the script has an argument `{name}`, suppress this rule.",
+            help=f"Write `{meant}`. If the script declares an argument `{name}`, suppress this rule.",
             label=f"did you mean `{meant}`?",
             severity="warning",
             related=[Related(span, f"did you mean {meant}?", document.path)] if document and span else [],
@@ -136,8 +135,8 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("gradient_clipping",),
         config.opening,
-        f"`max_grad_norm` {as_json(asked.value)} ({asked.origin}) has no effect: the config has no "
-        f"`gradient_clipping`, so DeepSpeed {config.knowledge.deepspeed} {does}",
+        f"`max_grad_norm` {as_json(asked.value)} ({asked.origin}) has no effect: "
+        f"DeepSpeed {config.knowledge.deepspeed} {does}",
         {_TRAINER: WRONG_RESULT},
         help='Add "gradient_clipping": "auto", which the Trainer replaces with `max_grad_norm`.',
         label="no `gradient_clipping`",
@@ -168,10 +167,10 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "params", name),
             section.key_span,
-            f"`optimizer.params` has no `{name}`: {constructor.name} uses its default {as_json(default)}, and "
-            f"{_named(arguments, wanted)} of the training arguments has no effect",
+            f"{_named(arguments, wanted)} of the training arguments has no effect: {constructor.name} uses its default "
+            f"{as_json(default)}",
             {_TRAINER: WRONG_RESULT},
-            help=f'Add "{name}": "auto", which the Trainer replaces with {as_json(wanted)}.',
+            help=f'Add "{name}": "auto" to `optimizer.params`, which the Trainer replaces with {as_json(wanted)}.',
             label=f"no `{name}`",
             related=_places(config, arguments),
             fix=_filled_in(config, ("optimizer", "params", name), "unsafe"),
@@ -201,11 +200,10 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("gradient_accumulation_steps",),
         config.opening,
-        f"the training arguments accumulate over {as_json(steps.value)} steps, but the config has no "
-        f"`gradient_accumulation_steps`: Accelerate adds {setting.value}, "
-        + ("and trainer.train() raises because of the mismatch" if is_refused else "and DeepSpeed uses that value"),
+        f"Accelerate adds `gradient_accumulation_steps` {setting.value}, not {as_json(steps.value)} as in the training "
+        f"arguments: {'trainer.train() raises' if is_refused else 'DeepSpeed uses it'}",
         {_TRAINER: rejected("initialize") if is_refused else RISK},
-        help='Add "gradient_accumulation_steps": "auto".',
+        help='Add "gradient_accumulation_steps": "auto", which the config does not have.',
         label="no `gradient_accumulation_steps`",
         related=_places(config, ["gradient_accumulation_steps"]),
         fix=_filled_in(config, ("gradient_accumulation_steps",), "safe"),
@@ -225,10 +223,11 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
             yield Problem(
                 path,
                 member.value.span,
-                f'{who} computes "auto" from the hidden size, but does not find it in the config of a '
-                f"{model.model_type} model: {_PREPARES[stack]} raises",
+                f"{who} does not find the hidden size of a {model.model_type} model: {_PREPARES[stack]} raises",
                 {stack: rejected("initialize")},
-                help="Set a number, or delete the key to use DeepSpeed's default.",
+                help='Set a number, or delete the key to use DeepSpeed\'s default. "auto" is computed from the '
+                "hidden size in "
+                "the config of the model.",
                 label="no hidden size",
             )
     section = config.member("zero_optimization")
@@ -236,10 +235,10 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("zero_optimization",),
             section.key_span,
-            f"transformers {config.knowledge.target['transformers']} reads the hidden size of every model, even "
-            f'if no key is "auto", but a {model.model_type} model has no `hidden_size`: trainer.train() raises',
+            f"transformers {config.knowledge.target['transformers']} needs a `hidden_size`, but a {model.model_type} "
+            "model has none: trainer.train() raises",
             {_TRAINER: rejected("initialize")},
-            help="Upgrade transformers.",
+            help='Upgrade transformers: this release reads the hidden size of every model, even if no key is "auto".',
             label="no hidden size",
         )
 
@@ -261,19 +260,16 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
             continue
         if _has_precision_conflict(config):
             return
-        what = (
-            "Accelerate adds it after ZeRO stage 3 has partitioned a model that from_pretrained loads, so its "
-            "parameters stay in float32"
-            if is_partitioned
-            else f"Accelerate adds it, so DeepSpeed trains in {name}, but the Trainer casts floating-point inputs such "
-            "as pixels and audio to another dtype"
-        )
+        what, reason = "parameters stay in float32", "after ZeRO stage 3 has partitioned what from_pretrained loads"
+        if not is_partitioned:
+            what, reason = "the Trainer casts inputs to another dtype", "so DeepSpeed trains in it"
+            reason += ", but the Trainer has cast floating-point inputs such as pixels and audio before"
         yield Problem(
             (name,),
             config.opening,
             f"the training arguments enable {name}, but the config has no `{name}` section: {what}",
             {_TRAINER: RISK},
-            help=f'Add "{name}": {{"enabled": "auto"}}.',
+            help=f'Add "{name}": {{"enabled": "auto"}}. Accelerate adds the section {reason}.',
             label=f"no `{name}`",
             related=_places(config, [name]),
             fix=_filled_in(config, (name, "enabled"), "safe"),
@@ -297,10 +293,9 @@ def stack_refuses(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             config.opening,
-            f"{refusal.library} {config.knowledge.target[refusal.library]} rejects the config with these training "
-            f"arguments: {refusal.message}",
+            f"{refusal.library} {config.knowledge.target[refusal.library]} rejects the config: {refusal.message}",
             {_TRAINER: rejected("initialize")},
-            help="Change what the message names.",
+            help="Change what the message names, in the config or in the training arguments.",
             label="rejected",
             subject=(refusal.library, refusal.conditions),
         )
@@ -338,14 +333,17 @@ def _is_on(config: Config, name: str) -> bool:
     return argument is not None and bool(argument.value)
 
 
-def _because(config: Config, mismatch: Mismatch) -> str:
-    """Why the Trainer wants a value, in brackets: the argument and its origin, or the arithmetic."""
-    arguments = [config.argument(name) for name in mismatch.names]
+def _wanted(config: Config, mismatch: Mismatch) -> tuple[str, str]:
+    """What the training arguments have: the argument and its origin, or the value, and for the help its arithmetic."""
+    arguments, wanted = [config.argument(name) for name in mismatch.names], as_json(mismatch.wanted)
     if len(arguments) == 1 and arguments[0] is not None:
-        return f" (`{mismatch.names[0]}`, {arguments[0].origin})"
+        has_same_name = mismatch.names[0] == mismatch.path[-1]
+        who = "the training arguments have" if has_same_name else f"`{mismatch.names[0]}` is"
+        return f"{who} {wanted} ({arguments[0].origin})", ""
     from ds_lint.semantics.preparation.words import words
 
-    return f" ({words(mismatch.path, mismatch.expression)})"
+    arithmetic = f" {wanted} is {words(mismatch.path, mismatch.expression)}."
+    return f"the training arguments have {wanted}", arithmetic
 
 
 def _unless(mismatch: Mismatch) -> str:

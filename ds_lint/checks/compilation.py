@@ -31,7 +31,9 @@ def compile_conflict(config: Config) -> Iterator[Problem]:
     """
     for name, words, span in _that_hold(_CONFLICTS, config):
         message = f"`{SECTION}.{name}` {words}: engine.compile() raises"
-        yield Problem((SECTION, name), span, message, RISK, help="Change or delete one of the two.", label="conflict")
+        way_out = "Change or delete one of the two."
+        way_out += " Only one target of offload is allowed." if name in (_STATES, _ACTIVATIONS) else ""
+        yield Problem((SECTION, name), span, message, RISK, help=way_out, label="conflict")
 
 
 @rule("DS812", "compile-key-without-effect", severity="warning", effects=("no-effect",), keys=(SECTION,))
@@ -157,12 +159,12 @@ _CONFLICTS: tuple[_Row, ...] = (
     ),
     (
         _STATES,
-        "conflicts with the offload of parameters (one offload target is allowed)",
+        "conflicts with the offload of parameters",
         _offloads_states_and_parameters,
     ),
     (
         _ACTIVATIONS,
-        "conflicts with the offload of parameters or states (one offload target is allowed)",
+        "conflicts with the offload of parameters or states",
         _offloads_activations_too,
     ),
     ("passes", "combines `autotp` with `autosp`, `z1` or `z3`", _combines_tensor_parallelism),

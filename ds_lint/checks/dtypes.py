@@ -32,10 +32,11 @@ def autocast_beside_16_bit_model(config: Config) -> Iterator[Problem]:
             ("torch_autocast", "enabled"),
             autocast.value.span,
             "`torch_autocast` is for fp32 parameters, but "
-            f"`{'--' if by_argument else ''}{mode}` casts all of them: weights, gradients and their reduction are "
-            f"{mode}, and autocast only sets the dtype of single operations in the forward pass",
+            f"`{'--' if by_argument else ''}{mode}` casts them: weights, gradients and reductions are {mode}",
             OVERRIDDEN,
-            help=f"Disable {mode} to train with autocast, or delete `torch_autocast`.",
+            help=f"Disable {mode} to train with autocast, or delete `torch_autocast`, which then only sets the dtype "
+            "of "
+            "single operations in the forward pass.",
             label="enabled",
             related=[Related(member.value.span, "the parameters are cast")] if member else [],
         )
@@ -69,9 +70,9 @@ def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f"DeepSpeed accumulates the gradients of the {dtype} model in {wanted}: {loss}",
+            f"DeepSpeed accumulates gradients of the {dtype} model in {wanted}: {loss}",
             RISK,
-            help='Set `grad_accum_dtype` to "fp32", or delete it.',
+            help=f'Set `grad_accum_dtype` to "fp32", or delete it: {dtype} has no loss scale.',
             label=f"the model is {dtype}",
         )
 
@@ -88,9 +89,11 @@ def narrow_communication(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("communication_data_type",),
             member.value.span,
-            f"DeepSpeed sums the gradients of the {dtype} model over the ranks in fp16: {loss}",
+            f"DeepSpeed reduces gradients of the {dtype} model in fp16: {loss}",
             RISK,
-            help='Set it to "fp32", or delete it: DeepSpeed then sends gradients in the dtype of the model.',
+            help='Set it to "fp32", or delete it: DeepSpeed then sums gradients over the ranks in the dtype of the '
+            "model. "
+            f"{dtype} has no loss scale.",
             label=f"the model is {dtype}",
         )
 
@@ -98,7 +101,7 @@ def narrow_communication(config: Config) -> Iterator[Problem]:
 def _what_is_lost(narrow: str | None, dtype: str | None) -> str | None:
     """What the gradients of a model lose in a narrower dtype."""
     if narrow == "fp16" and dtype in ("bf16", "fp32"):
-        return f"{dtype} has no loss scale, so values below 6e-8 become 0 and sums above 65504 become infinite"
+        return "values below 6e-8 become 0, sums above 65504 infinite"
     if narrow == "bf16" and dtype == "fp32":
         return "each addition keeps 8 bits, and small gradients are lost next to large ones"
     return None

@@ -26,10 +26,12 @@ def bf16_without_support(config: Config) -> Iterator[Problem]:
     yield Problem(
         (section, "enabled"),
         member.value.span,
-        f"{gpu.name} (compute capability {capability}) does not support bf16, which needs 8.0 or higher: newer torch "
-        "emulates it without tensor cores, and with older torch deepspeed.initialize raises",
+        f"{gpu.name} (compute capability {capability}) does not support bf16: torch emulates it without tensor cores, "
+        "or raises",
         RISK,
-        help="Use `fp16`, or fp32 if the model overflows in fp16.",
+        help="Use `fp16`, or fp32 if the model overflows in fp16. bf16 needs compute capability 8.0 or higher: newer "
+        "torch "
+        "emulates it, with older torch deepspeed.initialize raises.",
         label="emulated",
     )
 
@@ -45,10 +47,10 @@ def nvme_without_libaio(config: Config) -> Iterator[Problem]:
             yield Problem(
                 (ZERO, name, "device"),
                 member.value.span,
-                f"`{name}` to NVMe needs libaio, but the compiler on this machine does not find it: "
-                "deepspeed.initialize raises when it builds async_io",
+                f"`{name}` to NVMe needs libaio, which the compiler here does not find: deepspeed.initialize raises",
                 rejected("initialize"),
-                help="Install libaio-dev (libaio-devel on RPM-based systems), or offload to the CPU.",
+                help="Install libaio-dev (libaio-devel on RPM-based systems), or offload to the CPU. DeepSpeed "
+                "builds async_io with the compiler of this machine.",
                 label="cannot be built here",
             )
             return

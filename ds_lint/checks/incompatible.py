@@ -76,10 +76,9 @@ def evaluation_below_stage_3(config: Config) -> Iterator[Problem]:
     yield Problem(
         STAGE,
         node.span,
-        f"`{name}` is set without `do_train`, for which the Trainer accepts DeepSpeed only at stage 3: "
-        f"trainer.{_METHODS[name]}() raises at stage {stage}",
+        f"`{name}` without `do_train` needs stage 3, but the stage is {stage}: trainer.{_METHODS[name]}() raises",
         {"trainer": RISK},
-        help="Run without DeepSpeed, or with a stage 3 config.",
+        help="Run without DeepSpeed, or with a stage 3 config, the only one that the Trainer accepts without training.",
         label="not stage 3",
         related=said_at(argument, name),
     )
@@ -120,11 +119,13 @@ def frozen_parameters_recomputed(config: Config) -> Iterator[Problem]:
         yield Problem(
             STAGE,
             stage.span,
-            f"`{adapter}` suggests frozen parameters, which DeepSpeed {config.knowledge.deepspeed} loses at stage 3 "
-            "with non-reentrant gradient checkpointing: the first backward pass raises a CheckpointError",
+            f"`{adapter}` suggests frozen parameters, which DeepSpeed {config.knowledge.deepspeed} loses when it "
+            "recomputes: the backward pass raises",
             {"trainer": RISK},
             help=f"Add `--{name}_kwargs '{{\"use_reentrant\": true}}'`, use stage 2, or upgrade to "
-            f"DeepSpeed {config.knowledge.ended(behaviour)} or newer.",
+            f"DeepSpeed {config.knowledge.ended(behaviour)} or newer. At stage 3, non-reentrant gradient "
+            "checkpointing of "
+            "frozen parameters ends in a CheckpointError.",
             label="with gradient checkpointing",
             related=said_at(argument, name),
         )

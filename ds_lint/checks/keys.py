@@ -29,8 +29,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             visit.path,
             visit.member.key_span,
-            f"`{dotted(visit.path)}` is removed in DeepSpeed {since}: DeepSpeed rejects every config that has the key, "
-            "even if it is disabled",
+            f"`{dotted(visit.path)}` is removed in DeepSpeed {since}, which rejects the config, even if the key is off",
             {stack: _removed_outcome(stack, visit.value) for stack in config.stacks},
             help=_instead_of_removed(visit, since),
             label="removed",
@@ -68,7 +67,7 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{visit.member.key}` is deprecated: DeepSpeed logs a warning and converts it to `{name}`",
+                f"`{visit.member.key}` is deprecated: DeepSpeed warns and converts it to `{name}`",
                 ADVICE,
                 help=_instead_of_deprecated(visit, name),
                 label=f"now `{name}`",
@@ -87,7 +86,7 @@ def no_effect_key(config: Config) -> Iterator[Problem]:
             visit.member.key_span,
             f"`{dotted(visit.path)}` has no effect: {visit.key.facts['no_effect']}",
             IGNORED if visit.key.facts.get("unread") else NO_EFFECT,
-            help="Delete the key. The run stays the same.",
+            help=_instead_of_no_effect(visit),
             label="no effect",
             fix=edits.deletion(config, visit.path, "unsafe" if visit.key.facts.get("deprecated") else "safe"),
         )
@@ -107,8 +106,8 @@ def key_under_two_names(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{visit.member.key}` and `{first.member.key}` are two names of the same setting: "
-                "DeepSpeed rejects the config",
+                f"`{visit.member.key}` and `{first.member.key}` are two names of one setting: DeepSpeed rejects the "
+                "config",
                 rejected("parse"),
                 help=f"Keep `{visit.key.name}`, the documented name, and delete the other one.",
                 label="second name",
@@ -152,10 +151,10 @@ def unread_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("bfloat16",),
             old.key_span,
-            "DeepSpeed ignores `bfloat16`: it reads the `bf16` that Accelerate adds, "
-            "which is enabled only if the arguments of the run ask for bf16",
+            "DeepSpeed ignores `bfloat16`: it reads the `bf16` section that Accelerate adds",
             IGNORED,
-            help="Rename it to `bf16`.",
+            help="Rename it to `bf16`. The section of Accelerate is enabled only if the arguments of the run enable "
+            "bf16.",
             label="not read",
             severity="warning",
             fix=edits.renaming(config, ("bfloat16",), "bf16", "unsafe"),
@@ -176,6 +175,11 @@ def _instead_of_removed(visit: Visit, since: str) -> str:
     if instead:
         return f"Delete the key and {instead}, or pin DeepSpeed below {since}."
     return f"Delete the key, or pin DeepSpeed below {since} if the run needs the feature."
+
+
+def _instead_of_no_effect(visit: Visit) -> str:
+    instead = visit.key.facts.get("instead") if visit.key else None
+    return f"Delete the key{f', and {instead}' if instead else ''}. The run stays the same."
 
 
 def _is_missing(node: Node | None) -> bool:

@@ -34,7 +34,7 @@ def more_tensor_parallel_ranks_than_ranks(config: Config) -> Iterator[Problem]:
             f"more than {ranks}",
         )
     elif ranks % size:
-        wrong = f"does not divide the world size {ranks}: deepspeed.initialize raises on {ranks % size:g} of the ranks"
+        wrong = f"does not divide the {ranks} ranks: deepspeed.initialize raises on {ranks % size:g} of them"
         label = f"does not divide {ranks}"
     else:
         return
@@ -191,9 +191,9 @@ def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
             (SEQUENCE,),
             sequence.value.span,
             f"`{SEQUENCE}` {size} does not divide the world size {ranks}: DeepSpeed computes batch sizes for "
-            f"{ranks / size:.3g} ranks, and the code that creates the groups raises",
+            f"{ranks / size:.3g} ranks",
             RISK,
-            help=f"Set `{SEQUENCE}` to a divisor of {ranks}.",
+            help=f"Set `{SEQUENCE}` to a divisor of {ranks}. The code that creates the groups raises.",
             label=f"does not divide {ranks}",
             severity="warning",
             subject=ranks,

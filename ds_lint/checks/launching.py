@@ -23,6 +23,7 @@ _MOST_GPUS = 1024  # of a node, and more than any has
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
+_LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI: a ModuleNotFoundError without mpi4py."
 
 
 @rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(_ZERO,))
@@ -65,7 +66,8 @@ def no_launcher(config: Config) -> Iterator[Problem]:
         f"`{launch.launch.launcher}` starts {launch.launch.script}, {launch.origin}, {has}: {happens}",
         outcome,
         help="Start the script with `deepspeed`, `torchrun` or `accelerate launch`, also on one GPU"
-        + (", or set all of these variables for each rank." if given else "."),
+        + (", or set all of these variables for each rank." if given else ".")
+        + (_LOOKS_FOR_MPI if outcome is RISK else ""),
         label="needs a launcher",
         related=[_launched(launch, "starts no ranks" if not given else "sets some of the variables")],
         subject=(launch.launch.launcher, launch.launch.script, tuple(missing)),
@@ -80,20 +82,20 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
         return
     around, name = launch.launch.surroundings, launch.launch.launcher
     if around.inside is not None and around.is_run_by_python:
-        happens = f"Python cannot open a file of the name {around.inside}, and every process stops"
+        happens = f"Python finds no file {around.inside}, and every process stops"
         outcome = rejected("initialize")
-        message = f"`{name}` starts `{around.inside}` as if it were a Python script, {launch.origin}: {happens}"
+        message = f"`{name}` starts `{around.inside}` as a Python script, {launch.origin}: {happens}"
     elif around.inside is not None:
         outcome = RISK
         message = (
-            f"`{name}` starts `{around.inside}` in each of its processes, {launch.origin}, and each of them is a run "
-            "of its own on the same GPUs"
+            f"`{name}` starts `{around.inside}` in each of its processes, {launch.origin}: each is a run of its own on "
+            "the same GPUs"
         )
     elif (around.starts or 1) > 1 and (around.processes or 1) > 1:
         outcome = RISK
         message = (
-            f"`{around.around}` starts `{name}` {around.starts} times on each node, {launch.origin}, and each time it "
-            f"starts {around.processes} processes: {around.starts} runs share the GPUs of the node"
+            f"`{around.around}` starts `{name}` {around.starts} times on each node, {launch.origin}, each with "
+            f"{around.processes} processes: {around.starts} runs share the GPUs"
         )
     else:
         return
@@ -136,11 +138,10 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
         key,
         span,
         f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.told_by} "
-        f"gives them {gpus.number} GPU{more}: {processes - gpus.number} of them have no GPU of their own, and the run "
-        "stops with an error of CUDA or NCCL",
+        f"gives them {gpus.number} GPU{more}: the run stops",
         rejected("initialize"),
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
-        f"{processes} GPUs.",
+        f"{processes} GPUs. {processes - gpus.number} of them have no GPU of their own, an error of CUDA or NCCL.",
         label=f"{processes} processes",
         related=[_launched(launch, f"{processes} processes, {gpus.number} GPU{more}")],
         subject=(processes, gpus.number),
@@ -217,15 +218,15 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     host = (around.option(given) or "").partition(":")[0] if given is not None else ""
     if not around.is_complete or around.has("standalone") or (given is not None and host not in _LOCAL):
         return
-    what = f"`--{given} {around.option(given)}`" if given is not None else "no `--rdzv_endpoint` or `--master_addr`"
+    what = f"with `--{given} {host}`" if given is not None else "without `--rdzv_endpoint` or `--master_addr`"
     key, span = _place(config)
     yield Problem(
         key,
         span,
-        f"`torchrun` starts ranks on {launch.nodes} nodes with {what}, {launch.origin}: each node looks for the first "
-        f"node at {host or '127.0.0.1'}, which is itself, and waits until a timeout ends the run",
+        f"`torchrun` starts {launch.nodes} nodes {what}, {launch.origin}: each waits for itself until a timeout",
         RISK,
-        help="Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`."
+        help="Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
+        f"Each looks for the first node at {host or '127.0.0.1'}, which is itself."
         + (" torchrun does not read MASTER_ADDR." if "MASTER_ADDR" in around.ranks else ""),
         label=f"{launch.nodes} nodes",
         related=[_launched(launch, "no address of the first node")],
@@ -252,16 +253,19 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     key, place = _place(config)
     if who == "local":
         message = (
-            f"{nodes} nodes save to {folder}, {launch.origin}, which each has for itself, without {asked}: the first "
-            "node alone gets what belongs to all ranks, and the others cannot load the checkpoint"
+            f"{nodes} nodes without {asked} save to {folder} of their own, {launch.origin}: only the first can load "
+            "the "
+            "checkpoint"
         )
-        advice = f"Set {asked} to true, or save to a folder that all nodes share."
+        advice = f"Set {asked} to true, or save to a folder that all nodes share. Else the first node alone gets what "
+        advice += "belongs to all ranks."
     else:
         message = (
-            f"{nodes} nodes save to {folder}, {launch.origin}, which they seem to share, with {asked}: the first rank "
-            "of each node writes the same files at the same time"
+            f"{nodes} nodes with {asked} seem to share {folder}, {launch.origin}: each writes the same files at the "
+            "same time"
         )
-        advice = f"Set {asked} to false, or save to a folder that each node has for itself."
+        advice = f"Set {asked} to false, or save to a folder that each node has for itself. With it, the first rank of "
+        advice += "each node writes what belongs to all."
     yield Problem(
         key,
         place,
@@ -292,11 +296,11 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
         ("zero_optimization", "stage"),
         stage.value.span,
         f"{launch.origin} resumes on {ranks} rank{'' if ranks == 1 else 's'}, but the checkpoint {checkpoint.path} is "
-        f"of {checkpoint.ranks} rank{'' if checkpoint.ranks == 1 else 's'}: DeepSpeed raises a ZeRORuntimeException, "
-        "because it does not change the partitions of another world size",
+        f"of {checkpoint.ranks} rank{'' if checkpoint.ranks == 1 else 's'}: DeepSpeed raises",
         rejected("train"),
         help=f"Start {checkpoint.ranks} ranks, or convert the checkpoint with ds_to_universal.py and set "
-        "`checkpoint.load_universal` to true.",
+        "`checkpoint.load_universal` to true. DeepSpeed does not change the partitions of another world size: a "
+        "ZeRORuntimeException.",
         label="partitions the states",
         related=[*by, _launched(launch, f"starts {ranks} rank{'' if ranks == 1 else 's'}")],
         subject=(ranks, checkpoint.path),
@@ -327,11 +331,11 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"{ranks} ranks are not divisible by {nodes} nodes: accelerate launch starts {fewer}, and torchrun and "
-        "`deepspeed --num_gpus` start the same number on each node",
+        f"{ranks} ranks are not divisible by {nodes} nodes: every launcher starts the same number on each node",
         RISK,
         help=f"Give a world size of {fewer} or {fewer + nodes} (--world-size), or {fitting} "
-        f"node{'' if fitting == 1 else 's'} (--nodes).",
+        f"node{'' if fitting == 1 else 's'} (--nodes). accelerate launch starts {fewer}; torchrun and "
+        "`deepspeed --num_gpus` take one number for all nodes.",
         label=f"{ranks} ranks on {nodes} nodes",
         subject=(ranks, nodes),
     )
@@ -350,7 +354,7 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"{launch.origin} has {_listed(f'`{one}`' for one in redirections)}, which the shell takes for redirections: "
+        f"the shell takes {_listed(f'`{one}`' for one in redirections)} for redirections, {launch.origin}: "
         f"the script does not get {lost}",
         RISK,
         help="Replace the placeholder in `<` and `>` with the arguments that it stands for, or delete it. A file that "
@@ -387,16 +391,13 @@ def _is_python_alone(launch: LaunchFacts) -> bool:
 
 def _without_ranks(config: Config) -> tuple[str, Outcome | dict[Stack, Outcome]]:
     """What happens to a process that does not know its rank."""
-    looks = (
-        "DeepSpeed does not find its rank in the environment, looks for MPI, and raises a ModuleNotFoundError unless "
-        "mpi4py is installed"
-    )
+    looks = "DeepSpeed finds no rank and raises unless mpi4py is installed"
     if config.stacks != ("trainer",) or zero_stage(config) == 3:
         return looks, RISK
     if not config.knowledge.stack_does("one-process-trains-without-deepspeed"):
         return looks, RISK
     if config.member("optimizer") is not None:
-        return "Accelerate does not use DeepSpeed, and the first step raises an AttributeError", rejected("train")
+        return "without DeepSpeed, the first step raises an AttributeError", rejected("train")
     return "Accelerate trains without DeepSpeed, and uses nothing of the config", NO_EFFECT
 
 
@@ -454,7 +455,7 @@ def _lack_of_nodes(launch: LaunchFacts) -> tuple[str, str] | None:
     if _HOSTFILE in launch.document.text:
         return None
     return (
-        f"`--num_nodes {nodes}` needs a hostfile that names the nodes, and there is none unless it is {_HOSTFILE}",
+        f"`--num_nodes {nodes}` needs a hostfile, and there is none unless it is {_HOSTFILE}",
         "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
     )
 

@@ -91,11 +91,12 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
         yield Problem(
             (FP16, "loss_scale"),
             member.value.span,
-            f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} uses timers that it "
-            "did not create: the first step raises",
+            f"DeepSpeed {config.knowledge.deepspeed} does not support a static loss scale without ZeRO: "
+            "the first step raises",
             rejected("train"),
             help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to "
-            f"DeepSpeed {config.knowledge.ended('static-loss-scale-trips-fused-fp16')}.",
+            f"DeepSpeed {config.knowledge.ended('static-loss-scale-trips-fused-fp16')}. The step uses timers that were "
+            "never created.",
             label="static",
             fix=edits.replacement(config, (FP16, "loss_scale"), "0", "unsafe"),
         )
@@ -121,10 +122,11 @@ def fp16_without_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         (FP16, "enabled"),
         member.value.span,
-        f"without ZeRO, DeepSpeed {config.knowledge.deepspeed} does not multiply the loss by the loss scale, but "
-        f"divides the gradients by it: they are {divisor} times too small",
+        f"without ZeRO, DeepSpeed {config.knowledge.deepspeed} does not scale the loss: "
+        f"gradients are {divisor} times too small",
         WRONG_RESULT,
-        help="Set `zero_optimization.stage` to 1, enable `bf16` instead, or set `fp16.loss_scale` to 1.",
+        help="Set `zero_optimization.stage` to 1, enable `bf16` instead, or set `fp16.loss_scale` to 1. "
+        "DeepSpeed divides the gradients by the loss scale without multiplying the loss by it.",
         label="gradients are too small",
     )
 
@@ -143,10 +145,10 @@ def high_initial_loss_scale(config: Config) -> Iterator[Problem]:
     yield Problem(
         (FP16, "initial_scale_power"),
         member.value.span,
-        f"the loss scale starts at 2^{power:g}, but fp16 ends at 2^{_FITS}: DeepSpeed skips about {skipped} steps, "
-        "while the scale falls, before the first step that trains",
+        f"the loss scale starts at 2^{power:g}, but fp16 ends at 2^{_FITS}: DeepSpeed skips about "
+        f"{skipped} steps before it trains",
         RISK,
-        help=f"Set it to {_FITS}. A higher start does not prevent overflows, it only delays the error.",
+        help=f"Set it to {_FITS}. A higher start does not prevent overflows: steps are skipped while the scale falls.",
         label=f"about {skipped} skipped steps",
     )
 
@@ -163,12 +165,12 @@ def static_loss_scale(config: Config) -> Iterator[Problem]:
         member.value.span,
         f"the loss scale stays at {scale:g}: "
         + (
-            "DeepSpeed skips every step whose gradients overflow, up to the end of the run, without an error"
+            "DeepSpeed skips every step whose gradients overflow, without an error"
             if scale > 1
             else "gradients below 6e-8 become 0 in fp16, and their updates are lost without an error"
         ),
         RISK,
-        help="Set it to 0 for a dynamic loss scale.",
+        help="Set it to 0 for a dynamic loss scale. A static one stays the same up to the end of the run.",
         label="never changes",
     )
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from ds_lint.diagnostics.amounts import billions, gibibytes
 from ds_lint.diagnostics.problem import ADVICE, RISK, Problem
 from ds_lint.diagnostics.rule import rule
+from ds_lint.record import Record
 from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from dataclasses import KW_ONLY
 
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.band import Band
@@ -51,11 +53,11 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
         (ZERO, sections[0], "device"),
         member.value.span,
         f"{' and '.join(f'`{name}`' for name in sections)} {'slow' if len(sections) > 1 else 'slows'} every step down, "
-        f"and the run fits on the GPU without {'them' if len(sections) > 1 else 'it'}: it needs at "
-        f"most {gibibytes(most)} on every GPU, and {gpu.name} has {gibibytes(gpu.least_memory)}, so that "
-        f"{gibibytes(gpu.least_memory - most)} stay free",
+        f"and the run fits on the GPU without {'them' if len(sections) > 1 else 'it'}: at most {gibibytes(most)} of "
+        f"{gibibytes(gpu.least_memory)}",
         ADVICE,
-        help=f"Delete {' and '.join(f'`{name}`' for name in sections)}.",
+        help=f"Delete {' and '.join(f'`{name}`' for name in sections)}. On every {gpu.name}, "
+        f"{gibibytes(gpu.least_memory - most)} stay free.",
         label="not needed",
         related=config.facts.model_at,
         subject=(gpu.name, gibibytes(most)),
@@ -82,12 +84,12 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"offload of the states of {billions(needs.trained.setup.parameter_count)} parameters to the CPU needs "
-        f"{shortage.amount} of host memory on each node{shortage.when} ({shortage.parts(held)}), but "
-        f"a node has {gibibytes(memory)}: {shortage.condition}the system "
+        f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
+        f"{shortage.amount} of host memory{shortage.when}, a node has {gibibytes(memory)}: the system "
         f"{'kills' if shortage.is_certain else 'is likely to kill'} the run",
         RISK,
-        help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage, needs),
+        help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage, needs)
+        + f" Offload to the CPU takes on each node: {shortage.parts(held)}.",
         label=f"{gibibytes(shortage.figure)} of {gibibytes(memory)}",
         related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
@@ -113,11 +115,12 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"training {billions(needs.trained.setup.parameter_count)} parameters needs {shortage.amount} on every GPU"
-        f"{shortage.when} ({shortage.parts(held)}), but {gpu.name} has {gibibytes(gpu.memory)}: "
-        f"{shortage.condition}the run is {'' if shortage.is_certain else 'likely to be '}out of memory",
+        f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
+        f"{shortage.amount} per GPU{shortage.when}, but {gpu.name} has {gibibytes(gpu.memory)}: the run is "
+        f"{'' if shortage.is_certain else 'likely to be '}out of memory",
         RISK,
-        help=_help(config, advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage, needs),
+        help=_help(config, advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage, needs)
+        + f" Each GPU holds: {shortage.parts(held)}.",
         label=f"{gibibytes(shortage.figure)} of {gibibytes(gpu.memory)}",
         related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
@@ -137,8 +140,8 @@ def gathered_weights_exceed_host_memory(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, member.key),
             member.value.span,
-            f"a save of the model gathers {billions(model.parameter_count)} parameters (at least {gibibytes(size)}) in "
-            f"the host memory of rank 0, but the node has {gibibytes(memory)}",
+            f"saving gathers {billions(model.parameter_count)} parameters (at least {gibibytes(size)}) in host memory "
+            f"of rank 0, but the node has {gibibytes(memory)}",
             RISK,
             help="Save sharded checkpoints, and convert them with zero_to_fp32.py on a machine with more memory.",
             label=f"{gibibytes(size)} of {gibibytes(memory)}",
@@ -160,16 +163,15 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     launch, is_certain = config.facts.launch, loaded.rank_bytes > memory
     stage = config.member(ZERO, "stage")
     count = billions(config.facts.model.parameter_count or 0)
-    together = f" in each of the {loaded.ranks} ranks of a node, {gibibytes(loaded.node_bytes)} together"
     yield Problem(
         (ZERO, "stage") if stage is not None else None,
         stage.value.span if stage is not None else config.opening,
-        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {count} parameters in {loaded.dtype} into "
-        f"host memory ({gibibytes(loaded.rank_bytes)}{together if loaded.ranks > 1 else ''}), but a node has "
-        f"{gibibytes(memory)}: the system {'kills' if is_certain else 'is likely to kill'} the run before training "
-        "starts",
+        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {gibibytes(loaded.node_bytes)} on a node "
+        "with "
+        f"{gibibytes(memory)}: the system {'kills' if is_certain else 'is likely to kill'} the run",
         RISK,
-        help=_how_to_load(config, loaded),
+        help=f"{_how_to_load(config, loaded)} Before training starts, host memory holds {count} parameters in "
+        f"{loaded.dtype}, {gibibytes(loaded.rank_bytes)} in each of {loaded.ranks} ranks.",
         label=f"{gibibytes(loaded.node_bytes)} of {gibibytes(memory)}",
         severity="error" if is_certain else None,
         related=[
@@ -180,21 +182,19 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     )
 
 
-class _Shortage:
+class _Shortage(Record):
     """What a run needs that a GPU or a node does not have.
 
     ``is_certain`` says that the least is too much if all that is counted is trained, ``is_sure`` that it is whatever is
     frozen.
     """
 
-    __slots__ = ("band", "is_certain", "is_sure", "phase", "trains_all")
-
-    def __init__(self, phase: str, band: Band, *, is_certain: bool, is_sure: bool, trains_all: bool) -> None:
-        self.phase = phase
-        self.band = band
-        self.is_certain = is_certain
-        self.is_sure = is_sure
-        self.trains_all = trains_all
+    phase: str
+    band: Band
+    _: KW_ONLY
+    is_certain: bool
+    is_sure: bool
+    trains_all: bool
 
     @property
     def figure(self) -> float:
@@ -206,7 +206,7 @@ class _Shortage:
         """The figure in words."""
         if self.is_certain:
             return f"at least {gibibytes(self.figure)}"
-        return f"{gibibytes(self.figure)} (likely; at least {gibibytes(self.band.least)})"
+        return f"about {gibibytes(self.figure)}"
 
     @property
     def when(self) -> str:
@@ -216,12 +216,14 @@ class _Shortage:
     def parts(self, held: Mapping[str, Band]) -> str:
         """The kinds that take most, by the bound that the figure is."""
         sizes = {name.replace("_", " "): band.least if self.is_certain else band.likely for name, band in held.items()}
-        return ", ".join(f"{name} {gibibytes(size)}" for name, size in sizes.items() if size > _SMALLEST * self.figure)
+        known = "" if self.is_certain else f"; at least {gibibytes(self.band.least)} in all"
+        named = (f"{name} {gibibytes(size)}" for name, size in sizes.items() if size > _SMALLEST * self.figure)
+        return f"{', '.join(named)}{known}"
 
     @property
     def condition(self) -> str:
-        """What has to be true for the claim."""
-        return "" if self.is_sure or self.trains_all else "if you train all parameters, "
+        """What has to be trained for the claim to be true."""
+        return "" if self.is_sure or self.trains_all else "all "
 
 
 def _shortage(needs: Needs, memory: int, peak_of: Callable[[Peak], Band], room: float = 1) -> _Shortage | None:

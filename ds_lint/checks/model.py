@@ -39,20 +39,23 @@ def fp16_on_bf16_model(config: Config) -> Iterator[Problem]:
         return
     family = overflowing_family(model)
     if family is not None:
-        reason = f"models of the family {family} are trained in {trained_in(family)} and overflow in fp16"
+        reason = f"{family} models are trained in {trained_in(family)} and overflow in fp16"
     elif model.dtype == "bfloat16":
         named = model.path if config.facts.model_at else "the model"
-        reason = f"{named} is saved in bfloat16, and values above 65504 overflow in fp16"
+        reason = f"{named} is saved in bfloat16, and fp16 overflows above 65504"
     else:
         return
     yield Problem(
         ("fp16", "enabled"),
         member.value.span,
-        f"{reason}: DeepSpeed skips steps until the loss scale is at its minimum and then raises, or the loss is NaN",
+        f"{reason}: DeepSpeed skips steps and raises, or the loss is NaN",
         RISK,
-        help=f"Train in fp32, because {gpu.name} does not support bf16."
-        if gpu is not None and not gpu.supports_bf16
-        else "Use `bf16` on a GPU since Ampere, and fp32 on an older one.",
+        help=(
+            f"Train in fp32, because {gpu.name} does not support bf16."
+            if gpu is not None and not gpu.supports_bf16
+            else "Use `bf16` on a GPU since Ampere, and fp32 on an older one."
+        )
+        + " In fp16, DeepSpeed raises when the loss scale is at its minimum.",
         label="may overflow",
         related=config.facts.model_at,
     )
@@ -70,10 +73,12 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.opening,
-        f"neither fp16 nor bf16 is enabled for {count / 1e9:.3g} billion parameters: DeepSpeed keeps the dtype that "
-        "the script loads, and fp32 needs twice the memory for activations and uses no 16-bit tensor cores",
+        f"neither fp16 nor bf16 is enabled for {count / 1e9:.3g} billion parameters: "
+        "fp32 needs twice the memory for activations",
         RISK,
-        help='Add "bf16": {"enabled": true} on a GPU since Ampere.',
+        help='Add "bf16": {"enabled": true} on a GPU since Ampere. DeepSpeed keeps the dtype that the script loads, '
+        "and "
+        "fp32 uses no 16-bit tensor cores.",
         label="no 16-bit section",
         related=config.facts.model_at,
         fix=edits.setting(config, ("bf16", "enabled"), True, "unsafe"),
@@ -117,10 +122,10 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "stage"),
         stage.value.span,
-        f"in {' and '.join(names)} of transformers {release} a rank runs only the experts that its tokens choose: "
-        "if ranks choose different experts, the run hangs or raises at stage 3, unless the script sets a leaf module",
+        f"ranks may run different experts in {' and '.join(names)} of transformers {release}: "
+        "stage 3 then hangs or raises",
         RISK,
-        help=_leaf_help(config, names),
+        help=f"{_leaf_help(config, names)} Without leaf modules, a rank runs only the experts that its tokens choose.",
         label="ranks gather different experts",
         related=config.facts.model_at,
         fix=edits.setting(config, (ZERO, "leaf_module", "classes"), names, "unsafe")
@@ -144,15 +149,15 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
     if whole * 2 < total:
         return
     path = (ZERO, member.key if member else "stage")
-    share = "all" if whole == total else f"{billions(whole)} ({100 * whole / total:.0f} %) of the"
+    share = "all" if whole == total else f"{billions(whole)} ({100 * whole / total:.0f} %) of"
     yield Problem(
         path,
         (member or stage).value.span,
-        f"stage 3 keeps every parameter of at most {one:,.0f} elements whole on every rank: {share} {billions(total)} "
-        "elements of this model, so it "
-        + ("partitions no weights" if whole == total else "does not partition most of the weights"),
+        f"stage 3 {'partitions no weights' if whole == total else 'leaves most weights whole'}: parameters of up to "
+        f"{one:,.0f} elements hold {share} {billions(total)}",
         NO_EFFECT if whole == total else RISK,
-        help=_lower(member.key, one) if member else "Use stage 2 for so small a model.",
+        help=(_lower(member.key, one) if member else "Use stage 2 for so small a model.")
+        + " Every rank has all elements of a parameter that stays whole.",
         label="no weights partitioned" if whole == total else "most weights stay whole",
         related=[
             *([Related(stage.value.span, "stage 3 partitions larger parameters")] if member else ()),
@@ -188,13 +193,15 @@ def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
         stage.value.span,
         f"the model is quantized ({why}): "
         + (
-            "transformers does not load it in partitions at stage 3, and every rank loads the whole model"
+            "at stage 3 every rank loads the whole model"
             if is_whole
-            else f"transformers {release} loads its weights into parameters that stage 3 has partitioned before, and "
-            "from_pretrained raises"
+            else f"from_pretrained of transformers {release} raises at stage 3"
         ),
         dict.fromkeys(_STACKS_WITH_TRANSFORMERS, RISK),
-        help="Use stage 2." if is_whole else "Use stage 2, or upgrade transformers.",
+        help="Use stage 2: transformers does not load quantized models in partitions."
+        if is_whole
+        else "Use stage 2, or upgrade transformers. This release loads the weights into parameters that stage 3 has "
+        "partitioned before.",
         label="every rank loads the whole model" if is_whole else "loading fails",
         related=places,
     )
@@ -224,7 +231,7 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
             yield Problem(
                 ("activation_checkpointing",),
                 member.key_span,
-                f"the script calls deepspeed.checkpointing.configure without the config, {launch.at(call.place)}: "
+                f"deepspeed.checkpointing.configure gets no config, {launch.at(call.place)}: "
                 f"DeepSpeed ignores `activation_checkpointing` ({', '.join(on)})",
                 {"deepspeed": NO_EFFECT, "accelerate": NO_EFFECT},
                 help="Pass `deepspeed_config=` with the path of the config to deepspeed.checkpointing.configure.",
@@ -235,10 +242,11 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("activation_checkpointing",),
             member.key_span,
-            f"transformers ignores `activation_checkpointing` ({', '.join(on)}): only models that call "
-            "deepspeed.checkpointing use it, so it recomputes no activation",
+            f"transformers ignores `activation_checkpointing` ({', '.join(on)}): it recomputes no activation",
             {"trainer": NO_EFFECT},
-            help="Delete the section, and set `gradient_checkpointing` in the training arguments.",
+            help="Delete the section, and set `gradient_checkpointing` in the training arguments. Only models that "
+            "call "
+            "deepspeed.checkpointing use it.",
             label="recomputes nothing",
             fix=edits.deletion(config, ("activation_checkpointing",), "unsafe"),
         )

@@ -80,11 +80,11 @@ def nvme_path_missing(config: Config) -> Iterator[Problem]:
             yield Problem(
                 (ZERO, name, "nvme_path"),
                 member.value.span if member is not None else device.value.span,
-                f'Accelerate replaces `{name}.nvme_path` "auto" with "none": DeepSpeed writes to a folder `none` in '
-                "the working directory",
+                f'Accelerate sets the "auto" of `{name}.nvme_path` to "none": DeepSpeed writes to a folder `none`',
                 RISK,
-                help="Set `nvme_path` to a folder on the NVMe drive of every node, or start the script with "
-                f"`accelerate launch --{name}_nvme_path FOLDER`.",
+                help="Set `nvme_path` to a folder on the NVMe drive of every node instead of one in the working "
+                "directory, "
+                f"or start the script with `accelerate launch --{name}_nvme_path FOLDER`.",
                 label='filled with "none"',
                 severity="warning",
             )
@@ -175,11 +175,10 @@ def offload_optimizer_at_stage_0(config: Config) -> Iterator[Problem]:
     yield Problem(
         DEVICE,
         member.value.span,
-        "`offload_optimizer` needs ZeRO, but the stage is 0: "
-        f"the first step of {constructor.name if constructor else 'a CPU optimizer'} raises because the parameters "
-        "stay on the GPU",
+        "`offload_optimizer` at stage 0 leaves the parameters on the GPU: "
+        f"the first step of {constructor.name if constructor else 'a CPU optimizer'} raises",
         RISK,
-        help="Set `stage` to 1, 2 or 3, or delete `offload_optimizer`.",
+        help="Set `stage` to 1, 2 or 3, or delete `offload_optimizer`, which needs ZeRO.",
         label="does not work at stage 0",
     )
 
@@ -228,10 +227,10 @@ def _passed_kernel_of_gpu(
     yield Problem(
         path,
         member.value.span,
-        f"{name}, which the script passes, {launch.at(made.place)}, has a kernel for GPUs only, but its weights are in "
-        "host memory: its first step raises",
+        f"the script passes {name}, {launch.at(made.place)}, but its weights are in host memory: its first step raises",
         rejected("train"),
-        help=f"Delete `{path[1]}`, or pass DeepSpeedCPUAdam or an optimizer of torch.",
+        help=f"Delete `{path[1]}`, or pass DeepSpeedCPUAdam or an optimizer of torch: {name} has a kernel for GPUs "
+        "only.",
         label="has no CPU version",
         related=launch.related(made.place, f"{name} is made here"),
     )
@@ -248,10 +247,10 @@ def nvme_optimizer_below_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             DEVICE,
             member.value.span,
-            f"only stage 3 writes optimizer states to NVMe, but the stage is {stage}: they stay in host memory, and "
-            "DeepSpeed ignores `nvme_path`",
+            f"stage {stage} writes no optimizer states to NVMe: they stay in host memory, and DeepSpeed ignores "
+            "`nvme_path`",
             WRONG_RESULT,
-            help='Set `stage` to 3, or set `device` to "cpu" if host memory is large enough.',
+            help='Set `stage` to 3, which writes them, or set `device` to "cpu" if host memory is large enough.',
             label="read as cpu",
             related=beside(config, ZERO, "stage"),
         )
@@ -317,8 +316,8 @@ def super_offload_without_its_needs(config: Config) -> Iterator[Problem]:
     cores = config.member(ZERO, "offload_optimizer", "cpuadam_cores_perc")
     lack = None
     if constructor.name not in ("DeepSpeedCPUAdam", "Adam", "AdamW"):
-        why = "" if _offload(config) is not None else ' and `device` is not "cpu"'
-        lack = f"works only with DeepSpeed's Adam on the CPU, but the optimizer is {constructor.name}{why}"
+        why = "" if _offload(config) is not None else ' (`device` is not "cpu")'
+        lack = f"needs DeepSpeed's Adam on the CPU, not {constructor.name}{why}"
     elif cores is not None and number_of(cores.value) == 0:
         lack = "needs CPU cores for the optimizer, but `cpuadam_cores_perc` is 0"
     if lack:
@@ -344,13 +343,10 @@ def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
     if _offload(config) is None:
         return "needs `offload_optimizer` with a `device`: deepspeed.initialize raises", rejected("initialize")
     if config.value("optimizer", "type") is None or config.section("optimizer", "params") is None:
-        what = "passes `optimizer.params` to torch's AdamW, but the config has none: deepspeed.initialize raises"
+        what = "passes `optimizer.params` to torch's AdamW, but has none: deepspeed.initialize raises"
         return what, rejected("initialize")
     if foreign := _foreign_to_zenflow(config):
-        what = (
-            f"passes `optimizer.params` to torch's AdamW too, which does not accept `{foreign}`: "
-            "deepspeed.initialize raises"
-        )
+        what = f"builds torch's AdamW too, which does not accept `{foreign}`: deepspeed.initialize raises"
         return what, rejected("initialize")
     if not _has_step_of_zenflow(config):
         named = _with_its_library(str(config.value("optimizer", "type")))
@@ -404,10 +400,10 @@ def old_offload_with_own_optimizer(config: Config) -> Iterator[Problem]:
         yield Problem(
             OLD_OFFLOAD,
             member.key_span,
-            "Accelerate uses DeepSpeed's CPU optimizer only if it finds `offload_optimizer`: with the old "
-            "`cpu_offload`, DeepSpeed gets another optimizer and rejects it",
+            "with the old `cpu_offload`, Accelerate does not use DeepSpeed's CPU optimizer, and DeepSpeed rejects "
+            "others",
             {"trainer": rejected("initialize"), "accelerate": RISK},
-            help='Replace it with `"offload_optimizer": {"device": "cpu"}`.',
+            help='Replace it with `"offload_optimizer": {"device": "cpu"}`, the only form that Accelerate looks for.',
             label="Accelerate ignores it",
             fix=edits.offloading_renamed(config, OLD_OFFLOAD, "offload_optimizer"),
         )
@@ -431,8 +427,7 @@ def partial_offload_without_adam(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f"`offload_optimizer.ratio` below 1 works only with DeepSpeed's own Adam, but the optimizer is {named}: "
-        "deepspeed.initialize raises",
+        f"`offload_optimizer.ratio` below 1 needs DeepSpeed's own Adam, not {named}: deepspeed.initialize raises",
         rejected("initialize"),
         help="Set `ratio` to 1.0, or set `optimizer.type` to AdamW without `torch_adam`.",
         label="needs AdamW",
@@ -468,8 +463,8 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
         yield Problem(
             (*DEVICE[:-1], "buffer_count"),
             member.value.span,
-            "`buffer_count` is 0, but DeepSpeed needs buffers to swap optimizer states in from NVMe: "
-            "deepspeed.initialize raises",
+            "`buffer_count` is 0, but swapping optimizer states in from NVMe needs buffers: deepspeed.initialize "
+            "raises",
             rejected("initialize"),
             help="Set it to 4 or more for Adam, to 8 or more with a pipeline, or to 12 or more with both.",
             label="no buffer",
@@ -485,17 +480,19 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
     if count >= BUFFERS_OF_ADAM:
         groups = "two sub-groups" if count >= 2 * BUFFERS_OF_ADAM else "one sub-group"
         what = (
-            f"Adam with {' and '.join(f'`{name}`' for name in names)} needs {needed} buffers at a time, but "
-            f"`buffer_count` is {count:g}: the first steps raise if a rank has more than {groups} of parameters"
+            f"Adam with {' and '.join(f'`{name}`' for name in names)} needs {needed} buffers, but "
+            f"`buffer_count` is {count:g}: the first steps may raise"
         )
+        condition = f" They raise if a rank has more than {groups} of parameters."
     else:
-        what = f"Adam needs {needed} buffers at a time, but `buffer_count` is {count:g}: the first steps raise"
+        condition = ""
+        what = f"Adam needs {needed} buffers, but `buffer_count` is {count:g}: the first steps raise"
     yield Problem(
         (*DEVICE[:-1], "buffer_count"),
         place.value.span,
         what,
         RISK,
-        help=f"Set `buffer_count` to {needed} or more.",
+        help=f"Set `buffer_count` to {needed} or more, which Adam uses at a time.{condition}",
         label=f"below {needed}",
         fix=edits.setting(config, (*DEVICE[:-1], "buffer_count"), needed, "unsafe"),
     )
@@ -552,10 +549,11 @@ def nvme_parameters_not_saved(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "offload_param", "device"),
             device.value.span,
-            f"DeepSpeed {config.knowledge.deepspeed} saves and loads checkpoints with `offload_param` on NVMe only if "
-            "`offload_optimizer` is on NVMe too: the first save_checkpoint raises an AttributeError (`swap_folder`)",
+            f"DeepSpeed {config.knowledge.deepspeed} cannot save `offload_param` on NVMe without `offload_optimizer` "
+            "there: save_checkpoint raises",
             RISK,
-            help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or put both on the same device.",
+            help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or put both on the same device. "
+            "The first save raises an AttributeError (`swap_folder`), and so does loading a checkpoint.",
             label="the optimizer is not on NVMe",
             related=beside(config, ZERO, "offload_optimizer", "device"),
         )
@@ -579,9 +577,11 @@ def super_offload_in_one_sub_group(config: Config) -> Iterator[Problem]:
             path,
             member.value.span,
             f"SuperOffload does not work in DeepSpeed {config.knowledge.deepspeed}: deepspeed.initialize raises a "
-            "TypeError, because the engine passes an argument that the optimizer does not accept",
+            "TypeError",
             rejected("initialize"),
-            help=f"Upgrade to DeepSpeed {config.knowledge.ended(raises)}, or delete `super_offload`.",
+            help=f"Upgrade to DeepSpeed {config.knowledge.ended(raises)}, or delete `super_offload`. The engine "
+            "passes an "
+            "argument that its optimizer does not accept.",
             label="does not work in this release",
             severity="error",
         )
@@ -597,11 +597,12 @@ def super_offload_in_one_sub_group(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f"SuperOffload of DeepSpeed {config.knowledge.deepspeed} raises a KeyError in the first backward pass if a "
-        f"rank has at most {size:,.0f} elements (`sub_group_size`) of a parameter group",
+        f"SuperOffload of DeepSpeed {config.knowledge.deepspeed} raises a KeyError if a rank has at most "
+        "`sub_group_size` of a parameter group",
         RISK,
         help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or set "
-        "`sub_group_size` to less than a rank has of each parameter group.",
+        f"`sub_group_size` ({size:,.0f} elements) to less than a rank has of each parameter group. The first backward "
+        "pass raises.",
         label="needs several sub-groups",
         related=beside(config, ZERO, "sub_group_size"),
     )

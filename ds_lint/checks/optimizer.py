@@ -244,13 +244,16 @@ def unusable_type(config: Config) -> Iterator[Problem]:
         yield Problem(
             (section, "type"),
             member.value.span,
-            f"{constructor.name} does not work with DeepSpeed: {never}, so "
+            f"{constructor.name} does not work with DeepSpeed: "
             f"{'deepspeed.initialize' if stage == 'initialize' else 'the first step'} raises"
             + with_passed_optimizer(config),
             rejected(stage),
-            help='Set `optimizer.type` to "AdamW".'
-            if section == "optimizer"
-            else 'Set `scheduler.type` to "WarmupLR", or build the schedule in the script.',
+            help=(
+                'Set `optimizer.type` to "AdamW".'
+                if section == "optimizer"
+                else 'Set `scheduler.type` to "WarmupLR", or build the schedule in the script.'
+            )
+            + f" {constructor.name} never works: {never}.",
             label="never works",
         )
 
@@ -335,10 +338,9 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "legacy_fusion"),
             member.value.span,
-            f"without ZeRO, `legacy_fusion` makes DeepSpeed's {model_dtype(config)} wrapper call FusedAdam with "
-            "arguments that it no longer accepts: the first step raises",
+            f"`legacy_fusion` does not work in {model_dtype(config)} without ZeRO: the first step raises",
             rejected("train"),
-            help="Delete `legacy_fusion`.",
+            help="Delete `legacy_fusion`. With it, DeepSpeed passes FusedAdam arguments that it no longer accepts.",
             label="enabled",
             fix=edits.deletion(config, ("optimizer", "legacy_fusion"), "unsafe"),
         )
@@ -389,7 +391,7 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help=f"{instead}, or use AdamW.",
         label="needs a dynamic loss scale",
-        related=[Related(scale.value.span, "static")] if scale is not None and is_static else (),
+        related=[Related(scale.value.span, "static")] if scale is not None and is_static else [],
         fix=edits.replacement(config, ("fp16", "loss_scale"), "0", "unsafe") if is_static else None,
     )
 
@@ -408,10 +410,11 @@ def lamb_in_bf16_without_zero(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
-            "without ZeRO, the Lamb kernel gets bf16 gradients from a bf16 model, but supports only fp16 and fp32: "
-            "the first step raises",
+            "without ZeRO, Lamb gets bf16 gradients, which its kernel does not support: the first step raises",
             rejected("train"),
-            help="Set `zero_optimization.stage` to 1 and `zero_allow_untested_optimizer` to true, or use AdamW.",
+            help="Set `zero_optimization.stage` to 1 and `zero_allow_untested_optimizer` to true, or use AdamW. The "
+            "kernel "
+            "supports only fp16 and fp32.",
             label="does not support bf16",
         )
 
@@ -429,11 +432,11 @@ def muon_without_zero(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
-            f"Muon of DeepSpeed {config.knowledge.deepspeed} orthogonalizes updates only under ZeRO, and the stage is "
-            "0: matrices are trained with plain SGD without momentum",
+            f"Muon of DeepSpeed {config.knowledge.deepspeed} trains matrices at stage 0 with plain SGD without "
+            "momentum",
             WRONG_RESULT,
             help="Set `zero_optimization.stage` to 1 or 2, or upgrade to DeepSpeed "
-            f"{config.knowledge.ended('muon-is-left-to-zero')}.",
+            f"{config.knowledge.ended('muon-is-left-to-zero')}. Updates are orthogonalized only under ZeRO.",
             label="plain SGD at stage 0",
         )
 

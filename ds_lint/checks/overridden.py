@@ -39,7 +39,7 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
-        f"the config's `scheduler` overrides the Trainer's `lr_scheduler_type` {asked}: {scheduler.name} runs{stays}",
+        f"`scheduler` overrides `lr_scheduler_type` {asked}: {scheduler.name} runs{stays}",
         {"trainer": OVERRIDDEN},
         help=f"Delete `scheduler` to get the {asked} schedule"
         + (f', or set `type` to "{like}".' if (like := _deepspeeds(asked)) else "."),
@@ -65,7 +65,7 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
-        f"the config's `optimizer` overrides {name} of the training arguments: {optimizer.name} runs",
+        f"`optimizer` overrides {name} of the training arguments: {optimizer.name} runs",
         {"trainer": OVERRIDDEN},
         help=f"Delete `optimizer` to train with {name}, or pass `--optim adamw_torch`.",
         label=f"instead of {name}",
@@ -93,10 +93,9 @@ def weight_decay_on_all(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "params", "weight_decay"),
             member.value.span,
-            f"the config's `optimizer` has one parameter group: the weight decay of {decay:g} also applies to biases "
-            "and norms, which the Trainer's own optimizer excludes",
+            f"`optimizer` has one parameter group: weight decay {decay:g} also applies to biases and norms",
             {"trainer": OVERRIDDEN},
-            help="Delete `optimizer` to get the Trainer's parameter groups.",
+            help="Delete `optimizer` to get the Trainer's parameter groups, which exclude both from weight decay.",
             label="applies to all parameters",
         )
 
@@ -137,20 +136,22 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
     if "adamw" in name and not maps:
         return  # it became DeepSpeed's AdamW, in 32 bit
     outcome: Outcome = OVERRIDDEN
-    consequence = "Adam without decoupled weight decay runs" if maps else "AdamW runs"
+    consequence, reason = "Adam without decoupled weight decay runs" if maps else "AdamW runs", ""
     if name in _BREAK_WHILE_BUILT and maps:
-        outcome, consequence = rejected("initialize"), "building it fails, and trainer.train() raises a TypeError"
+        outcome, consequence = rejected("initialize"), "trainer.train() raises a TypeError"
+        reason = " Building that optimizer fails."
     elif name in _BREAK_IN_THE_FIRST_STEP:
-        outcome, consequence = rejected("train"), f"the first step fails on the parameters of {name} and raises"
+        outcome, consequence = rejected("train"), "the first step raises"
+        reason = f" That optimizer fails on the parameters of {name}."
     elif name not in (*_BECOME_ADAM, *_BREAK_WHILE_BUILT):
         return
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.key_span,
-        f"`offload_optimizer` is on, so Accelerate replaces {name} with a CPU optimizer of DeepSpeed: " + consequence,
+        f"with `offload_optimizer`, Accelerate replaces {name} with DeepSpeed's CPU optimizer: {consequence}",
         {"trainer": outcome},
         help=('Set "zero_force_ds_cpu_optimizer": false to keep it, or pass' if name in _OF_TORCH else "Pass")
-        + " `--optim adamw_torch`, which becomes DeepSpeed's AdamW on the CPU.",
+        + f" `--optim adamw_torch`, which becomes DeepSpeed's AdamW on the CPU.{reason}",
         label=f"replaces {name}",
         fix=edits.setting(config, ("zero_force_ds_cpu_optimizer",), False, "unsafe") if name in _OF_TORCH else None,
         related=said_at(asked, f"optim is {name}"),
@@ -173,10 +174,10 @@ def adagrad_at_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("zero_optimization",),
         member.key_span,
-        f"at stage {stage} DeepSpeed rebuilds Adagrad with one parameter group, but the Trainer has two, with and "
-        "without weight decay: the first step raises an IndexError",
+        f"stage {stage} rebuilds the Trainer's Adagrad with one of its two parameter groups: the first step raises an "
+        "IndexError",
         {"trainer": rejected("train")},
-        help="Use another optimizer, or stage 0.",
+        help="Use another optimizer, or stage 0. The groups of the Trainer are one with and one without weight decay.",
         label="rebuilds Adagrad",
         related=said_at(optim, "optim is adagrad"),
     )
@@ -200,12 +201,13 @@ def schedule_of_wrapped_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.opening,
-        f"transformers {config.knowledge.target['transformers']} builds the {schedule.value} schedule on DeepSpeed's "
-        f"wrapped optimizer ({wraps}), which has no `defaults`: trainer.train() raises an AttributeError",
+        f"transformers {config.knowledge.target['transformers']} cannot build the {schedule.value} schedule on "
+        "DeepSpeed's optimizer: trainer.train() raises",
         {"trainer": rejected("initialize")},
         help='Add an `optimizer` with "auto" values to the config, so the schedule is built before DeepSpeed wraps the '
         "optimizer, or set another `lr_scheduler_type`"
-        + ("." if schedule.value == "polynomial" else ", or set `min_lr_rate` instead of `min_lr`."),
+        + ("." if schedule.value == "polynomial" else ", or set `min_lr_rate` instead of `min_lr`.")
+        + f" The optimizer that DeepSpeed wraps for {wraps} has no `defaults`, an AttributeError.",
         label=f"no {schedule.value} schedule without `optimizer`",
         related=said_at(schedule, f"lr_scheduler_type is {schedule.value}"),
     )

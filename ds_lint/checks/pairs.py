@@ -50,7 +50,7 @@ def _what_happens(clash: Clash) -> str:
     if kind == "minimum":
         name = _NAMES.get(clash.other_pin.library, clash.other_pin.library)
         who = "the Trainer" if clash.pin.library == "transformers" else "Accelerator"
-        return f"{one} needs {name} {what} or newer, but {other} is pinned: {who} raises an ImportError"
+        return f"{one} needs {name} {what} or newer, but {clash.named[1]} is pinned: {who} raises an ImportError"
     if kind == "keyword":
         function, _, keyword = what.partition("(")
         return (

@@ -90,8 +90,7 @@ def profiler_left_on(config: Config) -> Iterator[Problem]:
             member.value.span,
             "`wall_clock_breakdown` reads its timers in every step, which waits for the GPU and logs a line"
             if path == ("wall_clock_breakdown",)
-            else "`flops_profiler` turns on `wall_clock_breakdown`, which reads its timers in every step and waits for "
-            "the GPU",
+            else "`flops_profiler` turns on `wall_clock_breakdown`, whose timers wait for the GPU in every step",
             ADVICE,
             help="Set it to false when you have the numbers.",
             label="on",

@@ -91,7 +91,7 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
-            f"without ZeRO, the {dtype} model accumulates its gradients in {accumulated}: "
+            f"the {dtype} model accumulates in {accumulated} without ZeRO: "
             f"deepspeed.initialize rejects {wanted}{with_passed_optimizer(config)}",
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",
@@ -112,10 +112,9 @@ def autocast_module_not_importable(config: Config) -> Iterator[Problem]:
             yield Problem(
                 path,
                 item.span,
-                f"DeepSpeed imports each class in `{path[-1]}`, but {item.value!r} has no package name: "
-                "deepspeed.initialize raises",
+                f"`{path[-1]}` has {item.value!r} without its package: deepspeed.initialize raises",
                 rejected("initialize"),
-                help='Write the full name, for example "torch.nn.Linear".',
+                help='Write the full name, for example "torch.nn.Linear": DeepSpeed imports each class.',
                 label="no package name",
             )
 

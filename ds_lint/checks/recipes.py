@@ -57,10 +57,9 @@ def muon_without_parameters(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("use_muon",),
         _place(recipe, "use_muon"),
-        f"{recipe.framework} gives Muon the parameters with two dimensions, and at ZeRO stage 3 a loaded parameter has "
-        "one: Muon gets no parameter, and AdamW trains all of them",
+        f"Muon of {recipe.framework} gets no parameter at ZeRO stage 3: AdamW trains all of them",
         WRONG_RESULT,
-        help="Use stage 2.",
+        help="Use stage 2. Muon gets the parameters with two dimensions, and at stage 3 a loaded parameter has one.",
         label="trains with AdamW",
         related=_on_command_line(recipe, "use_muon"),
     )

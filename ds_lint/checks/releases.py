@@ -41,11 +41,12 @@ def changed_default(config: Config) -> Iterator[Problem]:
         yield Problem(
             key.path,
             _place(config, key.path[:-1]),
-            f"`{dotted(key.path)}` is not set, and its default changed from {as_json(older.facts['default'])} to "
+            f"the default of `{dotted(key.path)}` changed from {as_json(older.facts['default'])} to "
             f"{as_json(key.facts['default'])}{f' in DeepSpeed {since}' if since else ''}"
             + (f": {consequence}" if consequence else ""),
             {stack: ADVICE for stack in config.stacks if stack not in overwritten["by"]},
-            help=f'Set "{key.name}": {as_json(older.facts["default"])} to keep the behaviour of DeepSpeed '
+            help=f'The config does not set it. Set "{key.name}": {as_json(older.facts["default"])} to keep the '
+            "behaviour of DeepSpeed "
             f"{config.before.deepspeed}, or {as_json(key.facts['default'])} to confirm the new default.",
             label="new default",
             severity="warning" if consequence and config.is_upgrade else None,
@@ -71,7 +72,7 @@ def newly_read_key(config: Config) -> Iterator[Problem]:
                 visit.path,
                 visit.member.key_span,
                 f"DeepSpeed {config.before.deepspeed} silently ignores `{dotted(visit.path)}`, "
-                f"but releases from {arrival} on read it: the setting may take effect",
+                f"but {arrival} and newer read it: it may take effect",
                 ADVICE,
                 help="Check that you want this value, or delete the key.",
                 label=f"read since {arrival}",
@@ -131,11 +132,12 @@ def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
                 yield Problem(
                     (section, "params", name),
                     _place(config, (section,)),
-                    f"`{name}` of {constructor.name} is not set, and its default changed "
+                    f"the default of `{name}` of {constructor.name} changed "
                     f"from {as_json(older[name])} to {as_json(default)} in DeepSpeed {since}"
                     + (f": {consequence}" if consequence else ""),
                     ADVICE,
-                    help=f'Set "{name}": {as_json(older[name])} to keep the behaviour of DeepSpeed {before.deepspeed}.',
+                    help=f'The config does not set it. Set "{name}": {as_json(older[name])} to keep the behaviour of '
+                    f"DeepSpeed {before.deepspeed}.",
                     label="new default",
                     severity="warning" if config.is_upgrade else None,
                     fix=_as_before(config, (section, "params", name), older[name]),

@@ -53,7 +53,7 @@ def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]
         yield Problem(
             ("checkpoint", "writer"),
             member.key_span,
-            f"`checkpoint.writer` has no `data_parallel`, which DeepSpeed requires at stage {stage}: "
+            f"`checkpoint.writer` has no `data_parallel`, which stage {stage} requires: "
             "deepspeed.initialize raises an AttributeError",
             rejected("initialize"),
             help='Add "data_parallel": "REPLICA" to `checkpoint.writer`.',
@@ -85,7 +85,8 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
         f"stage 3 {_not_gathered(name, written)}: {_nothing_to_load(config)}",
         RISK,
         help=f"Set `{ZERO}.{name}` to true; rank 0 gathers the whole model to save it. If you only need the shards, "
-        "for zero_to_fp32.py, suppress this rule for the file in the settings (`per-file-ignores`).",
+        "for zero_to_fp32.py, suppress this rule for the file in the settings (`per-file-ignores`)."
+        + _why_nothing_is_saved(config, written),
         label="not gathered",
         fix=edits.setting(config, (ZERO, name), True, "unsafe"),
     )
@@ -105,10 +106,10 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "stage"),
             stage.span,
-            f"`{adapter}` suggests an adapter: at stage 3 without `{name}` transformers "
-            f"{config.knowledge.target['transformers']} saves an adapter_model.safetensors without any tensors",
+            f"`{adapter}` suggests an adapter, which transformers {config.knowledge.target['transformers']} saves "
+            "without any tensors at stage 3",
             {"trainer": RISK},
-            help=f"Set `{ZERO}.{name}` to true, or use transformers 5.",
+            help=f"Set `{ZERO}.{name}` to true, or use transformers 5. The file is adapter_model.safetensors.",
             label="not gathered",
             fix=edits.setting(config, (ZERO, name), True, "unsafe"),
         )
@@ -139,10 +140,10 @@ def stage_missing_on_save(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "stage"),
         member.key_span,
-        "`zero_optimization` has no `stage`: the run trains at stage 0, but Accelerate reads `stage` when the model is "
-        "saved: " + ", and ".join(saves[stack] for stack in config.stacks),
+        "`zero_optimization` has no `stage`: " + ", and ".join(saves[stack] for stack in config.stacks),
         RISK,
-        help='Add "stage": 0, or the stage that you want.',
+        help='Add "stage": 0, or the stage that you want. Without it, the run trains at stage 0, but Accelerate reads '
+        "`stage` when the model is saved.",
         label="no `stage`",
         fix=edits.written(config, (ZERO, "stage"), 0, "unsafe"),
     )
@@ -191,19 +192,26 @@ def _not_gathered(name: str, written: Node | None) -> str:
     if written is None:
         return f"without `{name}`"
     if written.value == AUTO:
-        return f'with `{name}` "auto", which is false unless accelerate launch has --zero3_save_16bit_model'
+        return f'with `{name}` "auto"'
     return f"with `{name}` off"
 
 
 def _nothing_to_load(config: Config) -> str:
     """What happens on each possible stack when the script saves the model."""
-    trainer = "trainer.save_model writes ZeRO shards, but no model that from_pretrained can load"
-    accelerate = "accelerator.get_state_dict raises"
-    only_model = config.argument("save_only_model")
-    if only_model is not None and only_model.value:
-        trainer += ", and its checkpoints contain all states despite `save_only_model`"
-    does = {"trainer": trainer, "accelerate": accelerate}
-    return ", and ".join(does[stack] for stack in config.stacks)
+    does = {"trainer": "trainer.save_model writes no model", "accelerate": "accelerator.get_state_dict raises"}
+    return ", ".join(does[stack] for stack in config.stacks)
+
+
+def _why_nothing_is_saved(config: Config, written: Node | None) -> str:
+    """What is written instead, for the help."""
+    reason, only_model = "", config.argument("save_only_model")
+    if "trainer" in config.stacks:
+        reason = " trainer.save_model writes ZeRO shards, which from_pretrained cannot load."
+        if only_model is not None and only_model.value:
+            reason += " Checkpoints contain all states despite `save_only_model`."
+    if written is not None and written.value == AUTO:
+        reason += ' "auto" is false unless accelerate launch has --zero3_save_16bit_model.'
+    return reason
 
 
 @rule("DS704", "best-model-without-states", severity="error", effects=("rejected",))
@@ -238,10 +246,10 @@ def resume_without_states(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.opening,
-        "the run resumes from a checkpoint, but `save_only_model` omits the DeepSpeed states from its own checkpoints: "
-        "trainer.train() raises if it resumes from one of them",
+        "`save_only_model` leaves the DeepSpeed states out of checkpoints: trainer.train() cannot resume from them",
         {"trainer": RISK},
-        help="Remove `save_only_model` to be able to resume.",
+        help="Remove `save_only_model` to be able to resume. This run resumes from a checkpoint; with one of its own, "
+        "trainer.train() raises.",
         label="cannot be resumed",
         related=[*said_at(only_model, "save_only_model"), *said_at(resumed, "resume_from_checkpoint")],
     )
@@ -261,11 +269,11 @@ def shards_on_each_node_only(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("checkpoint", "use_node_local_storage"),
             member.value.span,
-            f"DeepSpeed expects local storage on each of the {config.facts.nodes} nodes, but without "
-            "`save_on_each_node` the Trainer writes its state only on the first node: resuming fails on the others",
+            f"without `save_on_each_node`, the Trainer writes its state on the first of {config.facts.nodes} nodes: "
+            "resuming fails on the others",
             {"trainer": RISK},
             help="Set `save_on_each_node` in the training arguments, which sets this key too, or delete the key if the "
-            "nodes share storage.",
+            "nodes share storage. With it, DeepSpeed expects local storage on each node.",
             label="without save_on_each_node",
             related=said_at(each, "save_on_each_node"),
         )
@@ -287,10 +295,7 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
     if config.knowledge.does("nvme-states-are-loaded-in-part"):
         resumed = _resumed(config)
         severity = "warning" if resumed else "info"  # a run that does not resume loses nothing
-        what = (
-            "resuming from a checkpoint restores only the optimizer states that are files on NVMe: Adam's step count "
-            "restarts, and weights and moments below 1 MiB are lost"
-        )
+        what = "resuming restarts Adam's step count and loses weights and moments below 1 MiB, which are not on NVMe"
     elif config.knowledge.does("nvme-states-are-not-saved"):
         severity = "warning"
         what = (
@@ -306,7 +311,7 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
         help='Set `device` to "cpu" if host memory is large enough, or do not resume this run.',
         label="not in the checkpoint",
         severity=severity,
-        related=said_at(resumed, "resume_from_checkpoint") if resumed else (),
+        related=said_at(resumed, "resume_from_checkpoint") if resumed else [],
     )
 
 
@@ -334,11 +339,11 @@ def pipelined_weights_mixed_up(config: Config) -> Iterator[Problem]:
     yield Problem(
         (*SECTION, name),
         member.value.span,
-        f"with `{name}`, zero_to_fp32 silently recovers wrong weights if a rank has more sub-groups of parameters than "
-        "fit into the swap buffers: the checkpoint has what was in the buffers last",
+        f"with `{name}`, zero_to_fp32 silently recovers wrong weights if the swap buffers are too few",
         RISK,
         help="Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true and save the model, or set "
-        '`device` to "cpu".',
+        '`device` to "cpu". If a rank has more sub-groups of parameters than fit into the swap buffers, the checkpoint '
+        "has what was in the buffers last.",
         label="not in the checkpoint",
         related=beside(config, *SECTION, "device"),
     )
@@ -364,15 +369,14 @@ def moments_rounded_on_resume(config: Config) -> Iterator[Problem]:
         yield Problem(
             (section, name),
             member.value.span,
-            f"resuming from a checkpoint converts Adam's moments from fp32 to {'fp16' if is_fp16 else 'bf16'} for the "
-            f"rest of the run{', in which second moments below 6e-8 are 0' if is_fp16 else ''}: it does not continue "
-            "as before",
+            f"resuming from a checkpoint converts Adam's moments from fp32 to {'fp16' if is_fp16 else 'bf16'}"
+            f"{': second moments below 6e-8 become 0' if is_fp16 else ' for the rest of the run'}",
             RISK,
             help=f"Delete `{name}`{'' if is_fp16 else ', or set `bf16_optimizer_states` to true'}, or do not resume "
-            "this run.",
+            "this run, which does not continue as before.",
             label="fp32 until the run resumes",
             severity=severity,
-            related=said_at(resumed, "resume_from_checkpoint") if resumed else (),
+            related=said_at(resumed, "resume_from_checkpoint") if resumed else [],
         )
 
 
@@ -409,7 +413,7 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         what = f"`{call.function}`, {launch.at(call.place)}, uses the values of other parameters"
         related = launch.related(call.place, "looks parameters up in model order")
     elif loads:
-        what = "loading a universal checkpoint silently gives parameters and optimizer states the values of others"
+        what = "loading a universal checkpoint silently mixes up parameters and optimizer states"
         related = []
     else:
         return  # training, resuming, saving and zero_to_fp32 are correct

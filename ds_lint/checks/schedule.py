@@ -39,7 +39,7 @@ def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "type"),
             member.value.span,
-            f"torch's {constructor.name} rejects the optimizer that DeepSpeed wraps for "
+            f"torch's {constructor.name} rejects an optimizer wrapped for "
             f"{'ZeRO' if zero_stage(config) else model_dtype(config)}: deepspeed.initialize raises"
             + with_passed_optimizer(config),
             rejected("initialize"),
@@ -93,14 +93,14 @@ def schedule_is_all_warm_up(config: Config) -> Iterator[Problem]:
     yield Problem(
         WARM_UP if member is not None else TOTAL,
         member.value.span if member is not None else total_node.span,
-        f"`warmup_num_steps` is {warm_up:g}{'' if member is not None else ' by default'}, and `total_num_steps` is "
-        f"{'also' if is_equal else 'only'} {total:g}: the learning rate of {scheduler.name} rises until the end of the "
-        f"run{'' if is_equal else ' without reaching its maximum'}",
+        f"`warmup_num_steps` {warm_up:g}{'' if member is not None else ' (default)'} "
+        f"{'equals' if is_equal else 'exceeds'} `total_num_steps` {total:g}: the learning rate never "
+        f"{'falls' if is_equal else 'reaches its maximum'}",
         WRONG_RESULT,
         help=f"Set `warmup_num_steps` below {total:g}, or set `total_num_steps` to the number of optimizer steps of "
-        "the whole run.",
+        f"the whole run. The learning rate of {scheduler.name} rises until the end of the run.",
         label="all steps are warm-up",
-        related=[Related(total_node.span, "total steps")] if member is not None else (),
+        related=[Related(total_node.span, "total steps")] if member is not None else [],
     )
 
 
@@ -132,19 +132,21 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     nothing = f"{'the learning rate of the run' if rate is None else f'`lr` {rate:g}'} has no effect"
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
     if len(set(outcomes.values())) > len(consequences):
-        consequences.append("the Trainer compares both with `learning_rate` and raises")
+        consequences.append("the Trainer raises")
     yield Problem(
         LR if asked is not None else ("scheduler", "type"),
         asked.span if asked is not None else named.span,
-        f"{scheduler.name} sets the learning rate itself and warms up to {source} {peak:g}: "
-        + ", and ".join(consequences),
+        f"{scheduler.name} warms up to {source} {peak:g}: " + ", and ".join(consequences),
         outcomes,
-        help='Set both to the same number, or to "auto" under the Trainer.'
-        if written is not None
-        else 'Add `warmup_max_lr` to `scheduler.params` with the learning rate, or with "auto" under the Trainer.',
+        help=(
+            'Set both to the same number, or to "auto" under the Trainer, which compares both with `learning_rate`.'
+            if written is not None
+            else 'Add `warmup_max_lr` to `scheduler.params` with the learning rate, or with "auto" under the Trainer.'
+        )
+        + f" {scheduler.name} sets the learning rate itself.",
         label=f"{peak:g} is used",
         fix=edits.set_to_auto(config, PEAK, "unsafe") if written is None else None,
-        related=[Related(written.span, "the learning rate after the warm-up")] if written is not None else (),
+        related=[Related(written.span, "the learning rate after the warm-up")] if written is not None else [],
     )
 
 
@@ -176,8 +178,7 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "type"),
             named.span,
-            f"`warmup_type` is not set: {scheduler.name} warms up logarithmically, but the Trainer's schedules warm up "
-            "linearly",
+            f"without `warmup_type`, {scheduler.name} warms up logarithmically, the Trainer's schedules linearly",
             ADVICE,
             help='Add "warmup_type": "linear" to `scheduler.params`, or "log" to make the default explicit.',
             label="warms up logarithmically",
@@ -223,11 +224,12 @@ def optimizer_without_type(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer",),
             section.key_span,
-            "`optimizer` has no `type`: the Trainer and Accelerate leave the optimizer to DeepSpeed, which builds "
-            "none, "
-            + (f"and stage {stage} raises without one" if stage in (1, 2) else "and the first backward pass raises"),
+            "`optimizer` has no `type`, so DeepSpeed builds no optimizer: "
+            + (f"stage {stage} raises without one" if stage in (1, 2) else "the first backward pass raises"),
             rejected("initialize" if stage in (1, 2) else "train"),
-            help='Add "type": "AdamW", or delete `optimizer` to train with the optimizer of the script.',
+            help='Add "type": "AdamW", or delete `optimizer` to train with the optimizer of the script. The Trainer '
+            "and "
+            "Accelerate leave an `optimizer` section to DeepSpeed.",
             label="no `type`",
         )
 
@@ -249,15 +251,15 @@ def scheduler_without_type(config: Config) -> Iterator[Problem]:
     if "trainer" in config.stacks:
         is_asked = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
         outcomes["trainer"] = rejected("train") if is_asked else RISK
-        when = "the first step" if is_asked else "the first log of the training"
-        consequences.append(f"the Trainer builds none either, and {when} raises an AttributeError")
+        when = "the first step" if is_asked else "the first log"
+        consequences.append(f"{when} of the Trainer raises an AttributeError")
     if "accelerate" in config.stacks:
         outcomes["accelerate"] = rejected("train")
         consequences.append("the first `step()` of Accelerate's DummyScheduler raises an AttributeError")
     yield Problem(
         ("scheduler",),
         section.key_span,
-        f"`scheduler` has no `type`, so DeepSpeed builds no scheduler: {'; '.join(consequences)}",
+        f"`scheduler` has no `type`, so none is built: {', '.join(consequences)}",
         outcomes,
         help="Add `type`, or delete `scheduler` to get the schedule of "
         + ("`lr_scheduler_type`." if "trainer" in config.stacks else "the script."),

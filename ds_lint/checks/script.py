@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ZERO = "zero_optimization"
 _STAGE = (ZERO, "stage")
 _WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
+_EMPTY_ADAPTERS = (
+    " Every adapter weight of more elements than `stage3_param_persistence_threshold` is partitioned, and empty."
+)
 
 
 @rule("DS820", "device-map-at-stage-3", severity="error", effects=("rejected",), keys=(ZERO,))
@@ -42,10 +45,9 @@ def device_map_at_stage_3(config: Config) -> Iterator[Problem]:
             yield Problem(
                 _STAGE,
                 stage.value.span,
-                f"`{load.function}` with `{argument}`, {_at(config, load.place)}, raises a ValueError: stage 3 "
-                "places the parameters itself",
+                f"`{load.function}` with `{argument}`, {_at(config, load.place)}, raises a ValueError at stage 3",
                 dict.fromkeys(_WITH_TRANSFORMERS, rejected("initialize")),
-                help=f"Delete `{argument}` from the call.",
+                help=f"Delete `{argument}` from the call: stage 3 places the parameters itself.",
                 label="stage 3 places the parameters",
                 related=_related(config, given, argument),
             )
@@ -61,14 +63,10 @@ def ungathered_weights_saved(config: Config) -> Iterator[Problem]:
         yield Problem(
             _STAGE,
             stage.value.span,
-            f"`{save.function}`, {_at(config, save.place)}, saves the weights as one rank has them: at stage 3 "
-            + (
-                "every adapter weight of more elements than `stage3_param_persistence_threshold` is saved empty"
-                if save.is_adapter
-                else "every partitioned parameter is saved empty"
-            ),
+            f"`{save.function}`, {_at(config, save.place)}, saves "
+            f"{'large adapter weights' if save.is_adapter else 'partitioned parameters'} empty at stage 3",
             RISK if save.is_adapter else WRONG_RESULT,
-            help=_how_to_save(config),
+            help=f"{_how_to_save(config)} It saves what one rank has.{_EMPTY_ADAPTERS if save.is_adapter else ''}",
             label="partitions the weights",
             severity="warning" if save.is_adapter else None,
             related=_related(config, save.place, "saves without gathering"),
@@ -87,13 +85,9 @@ def called_on_one_rank(config: Config) -> Iterator[Problem]:
         yield Problem(
             _STAGE,
             stage.value.span,
-            f"only one rank calls `{call.function}`, {_at(config, call.place)}: "
-            + (
-                "at stage 3 it gathers weights from all ranks"
-                if call.at_stage_3
-                else "it waits for all ranks, which save their own parts"
-            )
-            + ", so the run hangs",
+            f"only one rank calls `{call.function}`, {_at(config, call.place)}, which "
+            + ("gathers weights from all ranks at stage 3" if call.at_stage_3 else "waits for all ranks")
+            + ": the run hangs",
             RISK,
             help=f"Call `{call.function}` on every rank, and keep only what follows, such as printing, under the "
             "condition.",
@@ -127,8 +121,7 @@ def client_optimizer_with_offload(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         span,
-        f"the script passes {name}, {_at(config, made.place)}, to deepspeed.initialize, which raises: with optimizer "
-        f"offload, it accepts only {taken} as a client optimizer",
+        f"the script passes {name}, {_at(config, made.place)}, but offload needs {taken}: deepspeed.initialize raises",
         {"deepspeed": rejected("initialize")},
         help=f"Pass {taken}."
         if has_kernel_of_gpu_only(made.name)
@@ -155,9 +148,9 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
     for call in calls.autocast:
         when = "" if call.enabled else " when it is enabled"
         happens = (
-            f"raises an AssertionError{when}: `torch_autocast` is not enabled in the config"
+            f"raises{when}: `torch_autocast` is not enabled in the config"
             if raises
-            else "has no effect: the engine disables autocast, as `torch_autocast` is not enabled in the config"
+            else "has no effect: `torch_autocast` is not enabled in the config"
         )
         outcome: Outcome = rejected("train") if raises else NO_EFFECT
         yield Problem(
@@ -165,7 +158,8 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
             first.key_span,
             f"`torch.autocast` around `{call.function}(...)`, {_at(config, call.place)}, {happens}",
             {"deepspeed": outcome},
-            help="Delete the `torch.autocast` of the script, and set `torch_autocast` or `bf16` in the config.",
+            help="Delete the `torch.autocast` of the script, and set `torch_autocast` or `bf16` in the config."
+            + (" The engine raises an AssertionError." if raises else " The engine disables autocast."),
             label="without `torch_autocast`",
             severity=("error" if call.enabled else "warning") if raises else "info" if is_16_bit else "warning",
             related=_related(config, call.place, "autocast around the engine"),
@@ -188,9 +182,9 @@ def model_loaded_before_config(config: Config) -> Iterator[Problem]:
                 _STAGE,
                 stage.value.span,
                 f"`{load.function}`, {_at(config, load.place)}, runs before `{setup}`, {_at(config, place)}: "
-                "transformers does not know of stage 3 yet, and every rank loads the whole model",
+                "every rank loads the whole model",
                 RISK,
-                help=f"Call `{setup}` before `{load.function}`.",
+                help=f"Call `{setup}` before `{load.function}`, so that transformers knows of stage 3.",
                 label="partitions the model too late",
                 related=[
                     *_related(config, load.place, "loads the whole model"),
@@ -212,11 +206,12 @@ def config_not_kept_alive(config: Config) -> Iterator[Problem]:
     yield Problem(
         _STAGE,
         stage.value.span,
-        f"no variable keeps the `HfDeepSpeedConfig` of {_at(config, unkept.place)} alive, and transformers has a weak "
-        f"reference to it: `{unkept.load}`, {_at(config, unkept.load_place)}, does not know of stage 3, and every rank "
-        "loads the whole model",
+        f"no variable keeps the `HfDeepSpeedConfig` of {_at(config, unkept.place)} alive: `{unkept.load}`, "
+        f"{_at(config, unkept.load_place)}, loads the whole model on every rank",
         {"deepspeed": RISK},
-        help="Assign the object to a variable that lives as long as the model.",
+        help="Assign the object to a variable that lives as long as the model. transformers has only a weak "
+        "reference to "
+        "it, and without it does not know of stage 3.",
         label="partitions the model too late",
         related=[
             *_related(config, unkept.place, "not kept alive"),
@@ -247,10 +242,11 @@ def batch_size_before_init(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("train_batch_size",),
         member.value.span,
-        f"`{early.function}`, {_at(config, early.place)}, reads the config before deepspeed.init_distributed, takes "
-        f"the world size for 1, and raises an AssertionError: {whole} is not {micro} * {steps} * 1",
+        f"`{early.function}`, {_at(config, early.place)}, runs before deepspeed.init_distributed and raises: "
+        f"{whole} is not {micro} * {steps} * 1",
         {"deepspeed": rejected("initialize")},
-        help="Call deepspeed.init_distributed() before the model is built, or delete `gradient_accumulation_steps`.",
+        help="Call deepspeed.init_distributed() before the model is built, or delete `gradient_accumulation_steps`. "
+        "Until then, DeepSpeed takes the world size for 1 when it reads the config, an AssertionError.",
         label=f"needs {ranks} ranks",
         related=_related(config, early.place, "reads the config for one rank"),
     )
@@ -270,10 +266,10 @@ def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
     yield Problem(
         _STAGE,
         stage.value.span,
-        f"{setting} is false, {where}: at stage 3 every generated token gathers all weights from all "
-        "ranks, layer by layer, so generation takes many times as long",
+        f"{setting} is false, {where}: at stage 3 every generated token gathers all weights",
         {"trainer": RISK},
-        help=f"Delete {setting} if a GPU has memory for the whole model, or generate with vLLM (`use_vllm`).",
+        help=f"Delete {setting} if a GPU has memory for the whole model, or generate with vLLM (`use_vllm`). "
+        "Gathered from all ranks, layer by layer, the weights make generation take many times as long.",
         label="partitions the weights",
         related=related,
     )
@@ -297,11 +293,13 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "params", name),
             node.span,
-            f"the reference model of {trainer}, {where}, is given to DeepSpeed before the Trainer fills in "
-            f'`scheduler.params.{name}` "auto", which raises; trl before 0.7.2 does not give it to DeepSpeed, and '
-            "raises for its partitioned weights",
+            f"the reference model of {trainer}, {where}, gets the "
+            f'"auto" of `scheduler.params.{name}`: the script raises',
             {"trainer": rejected("initialize")},
-            help="Delete `scheduler`, and set `lr_scheduler_type` and `warmup_steps` in the training arguments.",
+            help="Delete `scheduler`, and set `lr_scheduler_type` and `warmup_steps` in the training arguments. trl "
+            "gives "
+            'the reference model to DeepSpeed before the Trainer fills in "auto"; before 0.7.2 it does not, and raises '
+            "for the partitioned weights.",
             label="not filled in yet",
             related=related,
         )

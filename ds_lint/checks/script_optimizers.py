@@ -117,7 +117,7 @@ def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
     elif optimizer is not None and optimizer.is_placeholder and scheduler is not None and not scheduler.is_placeholder:
         advice = "Make `DummyScheduler` for the `scheduler` of the config, or an optimizer of torch."
         found = optimizer, f"{scheduler.name.rpartition('.')[2]} cannot schedule it", advice
-        raises = "the script raises before it trains"  # as there are no ``param_groups``
+        raises = "the script raises"  # before it trains, as there are no ``param_groups``
     if found is None:
         return
     made, why, advice = found

@@ -104,7 +104,7 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
         yield Problem(
             issue.path,
             issue.span,
-            f"{what}: the Trainer and Accelerate reject the file, only DeepSpeed reads it",
+            f"{what}: the Trainer and Accelerate reject the file, DeepSpeed reads it",
             {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"},
             help=instead,
             label=issue.kind.replace("-", " "),
@@ -190,8 +190,7 @@ def template(config: Config) -> Iterator[Problem]:
         yield Problem(
             issue.path,
             issue.span,
-            f"`{issue.found}` is a placeholder: ds-lint does not check the values that replace the placeholders "
-            "in this template",
+            f"`{issue.found}` is a placeholder: the values that replace placeholders are not checked",
             RISK,
             help="Check the rendered file too: pipe it into `ds-lint check -`.",
             label="placeholder",
@@ -277,7 +276,7 @@ def yaml(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             first_line,
-            "this is YAML for `accelerate launch --config_file`, which reads a file whose name ends with .json as JSON",
+            "this is YAML, but `accelerate launch --config_file` reads a file whose name ends with .json as JSON",
             outcomes,
             help="Give the file a name that ends with .yaml.",
             label="Accelerate's config",
@@ -288,11 +287,11 @@ def yaml(config: Config) -> Iterator[Problem]:
     elif texts and config.stack == "deepspeed":
         what_happens = f"DeepSpeed reads `{texts[0]}` as a string and raises an error"
     else:
-        what_happens = "DeepSpeed loses the indented sections, and the Trainer and Accelerate cannot read the file"
+        what_happens = "DeepSpeed loses indented sections, the Trainer and Accelerate cannot read it"
     yield Problem(
         None,
         first_line,
-        f"this is YAML, but a DeepSpeed config must be JSON: {what_happens}",
+        f"this is YAML, not JSON: {what_happens}",
         outcomes,
         help="Write it as JSON: put every section in braces and every key in double quotes.",
         label="YAML",
@@ -448,7 +447,7 @@ def _what_happens(config: Config, issue: SyntaxIssue) -> str:
     alone = _what_deepspeed_reads(config, issue)
     if config.stack == "deepspeed":
         return alone
-    return f"the Trainer and Accelerate reject the file, and {alone}"
+    return f"the Trainer and Accelerate reject the file, {alone}"
 
 
 def _what_becomes_of_it(config: Config, issue: SyntaxIssue) -> str:

@@ -53,7 +53,7 @@ def offload_null(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.value.span,
-        "`offload_optimizer` is null: Accelerate raises when it reads the device for the optimizer of the script",
+        "`offload_optimizer` is null: Accelerate raises when it reads the device for the script's optimizer",
         dict.fromkeys(concerned, rejected("initialize")),
         help="Delete `offload_optimizer`.",
         label="null",
@@ -77,10 +77,11 @@ def auto_warmup_of_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f'{_who(config, concerned)} replaces "auto" with 0 if the run has no warm-up, and {constructor.name} of '
-        f"DeepSpeed {config.knowledge.deepspeed} rejects 0: the run stops before the first step",
+        f'{_who(config, concerned)} replaces "auto" with 0 without a warm-up: {constructor.name} of '
+        f"DeepSpeed {config.knowledge.deepspeed} rejects it",
         dict.fromkeys(concerned, RISK),
-        help=f"Give the run a warm-up, or set a number above 0{_or_upgrade(config, concerned, path)}.",
+        help=f"Give the run a warm-up, or set a number above 0{_or_upgrade(config, concerned, path)}. With 0, the run "
+        "stops before the first step.",
         label="0 if there is no warm-up",
     )
 
@@ -101,10 +102,12 @@ def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f'{_who(config, concerned)} replaces "auto" with 0.9 * hidden_size ** 2, a fraction unless hidden_size is a '
-        f"multiple of 10, and DeepSpeed {config.knowledge.deepspeed} rejects fractions: the run stops",
+        f'{_who(config, concerned)} may replace "auto" with a fraction: '
+        f"DeepSpeed {config.knowledge.deepspeed} rejects it, and the run stops",
         dict.fromkeys(concerned, RISK),
-        help=f"Set a whole number{_or_upgrade(config, concerned, path)}.",
+        help=f'Set a whole number{_or_upgrade(config, concerned, path)}. "auto" becomes 0.9 * hidden_size ** 2, '
+        "which is a "
+        "fraction unless hidden_size is a multiple of 10.",
         label="a fraction",
     )
 
@@ -150,8 +153,7 @@ def total_batch_size_alone(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("train_batch_size",),
             member.value.span,
-            "Accelerate computes `train_batch_size` from `train_micro_batch_size_per_gpu`, which is missing: prepare "
-            "raises",
+            "Accelerate computes `train_batch_size` from the missing `train_micro_batch_size_per_gpu`: prepare raises",
             rejected("initialize"),
             help='Add "train_micro_batch_size_per_gpu": "auto", which Accelerate fills in from the data loader.',
             label="no micro batch size",
@@ -179,10 +181,10 @@ def value_never_matches(config: Config) -> Iterator[Problem]:
             yield Problem(
                 path,
                 node.span,
-                f"the Trainer compares `{dotted(path)}` with {_written_as(config, path)} of the training arguments, "
-                f"and {shown(config, node)} is never equal: trainer.train() raises",
+                f"`{dotted(path)}` {shown(config, node)} never equals {_written_as(config, path)} of the training "
+                "arguments: trainer.train() raises",
                 rejected("initialize"),
-                help=f'Set it to {_without_quotes(node)}"auto".',
+                help=f'Set it to {_without_quotes(node)}"auto". The Trainer compares the two.',
                 label="never equal",
                 fix=_as_number(config, path, node),
             )

@@ -181,16 +181,16 @@ def _consequence(visit: Visit, outcomes: dict[Stack, Outcome]) -> str:
     if effects == {"ignored"}:
         return "DeepSpeed silently ignores it"
     if effects == {"no-effect"}:
-        return 'DeepSpeed silently drops it because its value is "auto"'
+        return 'DeepSpeed silently drops its "auto"'
     if effects == {"rejected"} and not holds_auto(visit.value):
         return "DeepSpeed rejects the config"
     if effects == {"rejected"} and "deepspeed" in outcomes:  # in a section that rejects unknown keys
         if len(outcomes) == 1:
             return "DeepSpeed rejects the config"
-        return 'DeepSpeed rejects the config, Accelerate raises a ValueError because no library fills in "auto" here'
+        return 'DeepSpeed rejects the config, Accelerate raises a ValueError at the unfilled "auto"'
     if effects == {"rejected"}:
-        return 'Accelerate raises a ValueError because no library fills in "auto" here'
-    return 'DeepSpeed silently ignores it, Accelerate raises a ValueError because no library fills in "auto" here'
+        return 'Accelerate raises a ValueError at the unfilled "auto"'
+    return 'DeepSpeed silently ignores it, Accelerate raises a ValueError at the unfilled "auto"'
 
 
 def _help(visit: Visit, meant: Key | None) -> str:

@@ -88,16 +88,16 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
     number = int(float(str(stage.value)))
     empty = number == 3 and any(stack != "deepspeed" for stack in config.stacks)
     consequence = (
-        "the Trainer and Accelerate compare it with the number 3, do not recognise ZeRO-3 and save empty weights"
+        "the Trainer and Accelerate miss ZeRO-3 and save empty weights"
         if empty
-        else "DeepSpeed converts it to a number, but the Trainer and Accelerate do not recognise the stage"
+        else "the Trainer and Accelerate do not recognize the stage"
     )
     yield Problem(
         ("zero_optimization", "stage"),
         stage.span,
         f"`zero_optimization.stage` is the string {shown(config, stage)}: {consequence}",
         {stack: NO_EFFECT if stack == "deepspeed" or not empty else WRONG_RESULT for stack in config.stacks},
-        help=f"Write the number: {number}.",
+        help=f"Write the number: {number}. Only DeepSpeed converts the string, the others compare it with numbers.",
         label="expected a number",
         severity="error" if empty else "warning",
         fix=edits.replacement(config, ("zero_optimization", "stage"), str(number), "safe"),
@@ -142,9 +142,9 @@ def _autos_in_comments(config: Config) -> Iterator[Problem]:
                 visit.path,
                 visit.member.key_span,
                 f'`{dotted(visit.path)}` contains "auto": '
-                "the Trainer and Accelerate do not fill it in and raise a ValueError, even in a comment",
+                "the Trainer and Accelerate raise a ValueError, even in a comment",
                 outcomes,
-                help='Delete the key, or replace the "auto" in it.',
+                help='Delete the key, or replace the "auto" in it, which neither fills in.',
                 label='contains "auto"',
                 fix=edits.deletion(config, visit.path, "unsafe"),
             )
@@ -158,13 +158,13 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
         return
     path, member, outcome, plain = autos[0]  # the worst, of equals the earliest in the run, then in the file
     others = [one for one in _autos(config) if one[0] != path and config.filled_by(one[0])]
-    more = f" (and so are {len(others)} other keys)" if len(others) > 1 else " (and so is another key)" * len(others)
+    more = f", also of {len(others)} other keys" if len(others) > 1 else ", also of another key" * len(others)
     yield Problem(
         path,
         member.value.span,
-        f'`{dotted(path)}` is "auto"{more} without the Trainer or Accelerate to fill it in: {plain}',
+        f'`{dotted(path)}` is "auto" without the Trainer or Accelerate: {plain}',
         outcome,
-        help=f'Replace {"each" if others else "the"} "auto" with a value.',
+        help=f'Replace the "auto" with a value{more}. Only the Trainer and Accelerate fill it in.',
         label="not filled in",
         severity="warning" if outcome.effect == "no-effect" else None,
         related=[Related(one[1].value.span, "not filled in") for one in others],
@@ -197,9 +197,9 @@ def switch_needs_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.value.span,
-                f"`{dotted(visit.path[:-1])}` is enabled without the required `{missing[0]}`: {_when(visit.key)}",
+                f"`{dotted(visit.path[:-1])}` is enabled without `{missing[0]}`: {_when(visit.key)}",
                 rejected(visit.key.facts["stage"]),
-                help=f"Add `{missing[0]}`, or disable the feature.",
+                help=f"Add `{missing[0]}`, which is required, or disable the feature.",
                 label=f"needs `{missing[0]}`",
             )
 
@@ -215,9 +215,9 @@ def section_needs_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{dotted(visit.path)}` is set without the required `{missing[0]}`: {_when(visit.key)}",
+                f"`{dotted(visit.path)}` is set without `{missing[0]}`: {_when(visit.key)}",
                 rejected(visit.key.facts["stage"]),
-                help=f"Add `{missing[0]}`, or delete `{dotted(visit.path)}`.",
+                help=f"Add `{missing[0]}`, which is required, or delete `{dotted(visit.path)}`.",
                 label=f"needs `{missing[0]}`",
             )
 
@@ -288,7 +288,7 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
         return NO_EFFECT, "DeepSpeed does not read it while its feature is off"
     if visit.path[0] in BATCH_SIZES or refusal(key.facts, False, visit.value, "string", AUTO):
         stage = key.facts.get("stage", "parse")
-        return rejected(stage), "DeepSpeed computes with the string and raises an error"
+        return rejected(stage), "DeepSpeed computes with the string and raises"
     if "no_effect" in key.facts or AUTO in key.facts.get("takes", "").split():
         return NO_EFFECT, "DeepSpeed does not use it"
     return WRONG_RESULT, "DeepSpeed uses the string, which counts as true"

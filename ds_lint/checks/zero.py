@@ -46,10 +46,11 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO,),
         member.value.span,
-        f"a boolean for `zero_optimization` is deprecated: DeepSpeed reads it as stage {stage}"
-        + ("" if config.stack == "deepspeed" else ", and the Trainer and Accelerate raise an error"),
+        f"`zero_optimization` is a boolean: DeepSpeed reads it as stage {stage}"
+        + ("" if config.stack == "deepspeed" else ", the Trainer and Accelerate raise an error"),
         outcomes,
-        help=f'Replace it with `{{"stage": {stage}}}`, or with the stage that you want.',
+        help=f'Replace it with `{{"stage": {stage}}}`, or with the stage that you want. DeepSpeed deprecates the '
+        f"boolean.",
         label=f"means stage {stage}",
         severity=None if "deepspeed" in config.stacks else "error",
         fix=edits.replacement(config, (ZERO,), f'{{"stage": {stage}}}', "safe"),
@@ -73,7 +74,7 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO,),
             member.key_span,
-            f"ZeRO stage {stage} needs an optimizer, but the config has none and the script passes none, "
+            f"ZeRO stage {stage} has no optimizer, neither from the config nor from the script, "
             f"{launch.at(handed.place)}: {raising} raises",
             rejected("train" if stage == 3 else "initialize"),
             help=_how_to_bring_an_optimizer(config) + ("" if handed.trains else " For inference, use stage 3."),
@@ -176,10 +177,12 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
             yield Problem(
                 (name,),
                 member.value.span,
-                f"ZeRO stage {stage} with reduce-scatter does not scale gradients before the reduction: "
-                f"deepspeed.initialize rejects `{name}`{with_passed_optimizer(config)}",
+                f"`{name}` does not work with reduce-scatter at stage {stage}: "
+                f"deepspeed.initialize raises{with_passed_optimizer(config)}",
                 rejected("initialize"),
-                help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false.",
+                help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false: reduce-scatter does not "
+                "scale "
+                "gradients before the reduction.",
                 label="does not work with reduce-scatter",
                 related=beside(config, ZERO, "stage"),
                 fix=edits.deletion(config, (name,), "unsafe"),
@@ -265,10 +268,10 @@ def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("managed_gradient_accumulation",),
             member.value.span,
-            f"`overlap_comm` with `managed_gradient_accumulation` off needs ZeRO stage 2, but the stage is {stage}: "
+            f"`overlap_comm` at stage {stage} needs `managed_gradient_accumulation`, which is off: "
             "deepspeed.initialize raises",
             rejected("initialize"),
-            help="Set `zero_optimization.overlap_comm` to false.",
+            help="Set `zero_optimization.overlap_comm` to false, or use ZeRO stage 2.",
             label="off",
             related=beside(config, ZERO, "overlap_comm"),
             fix=edits.setting(config, (ZERO, "overlap_comm"), False, "unsafe"),
@@ -314,10 +317,10 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "elastic_checkpoint"),
             member.value.span,
-            "stage 3 no longer supports `elastic_checkpoint`: DeepSpeed warns, and the checkpoint loads only at the "
-            "same world size",
+            "stage 3 no longer supports `elastic_checkpoint`: checkpoints load only at the same world size",
             NO_EFFECT,
-            help="Delete the key. To change the world size, convert the checkpoint with ds_to_universal.",
+            help="Delete the key, at which DeepSpeed only warns. To change the world size, convert the checkpoint with "
+            "ds_to_universal.",
             label="has no effect",
             related=beside(config, ZERO, "stage"),
             fix=edits.deletion(config, (ZERO, "elastic_checkpoint"), "safe"),
@@ -334,11 +337,13 @@ def overlap_comm_race(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "overlap_comm"),
             member.value.span,
-            f"with `overlap_comm`, the backward pass of DeepSpeed {config.knowledge.deepspeed} may overwrite a buffer "
-            "before its reduction ends: gradients become garbage or NaN",
+            f"`overlap_comm` of DeepSpeed {config.knowledge.deepspeed} may overwrite a buffer too early: "
+            "gradients become garbage or NaN",
             RISK,
             help="Set `overlap_comm` to false, or upgrade to "
-            f"DeepSpeed {config.knowledge.ended('overlap-comm-races')}.",
+            f"DeepSpeed {config.knowledge.ended('overlap-comm-races')}. The backward pass may overwrite a buffer "
+            "before "
+            "its reduction ends.",
             label="race condition",
         )
 
@@ -367,10 +372,12 @@ def gradients_stay_divided(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("gradient_predivide_factor",),
         member.value.span,
-        f"stage 3 without reduce-scatter divides gradients by `gradient_predivide_factor` and does not multiply them "
-        f"by it again if it equals the number of ranks: they are {factor:g} times too small on {ranks:,} ranks",
+        f"`gradient_predivide_factor` is the number of ranks: without reduce-scatter, gradients are {factor:g} times "
+        "too small",
         WRONG_RESULT,
-        help="Delete `gradient_predivide_factor`.",
+        help=f"Delete `gradient_predivide_factor`. At stage 3 on {ranks:,} ranks, DeepSpeed divides gradients by it "
+        "and does not "
+        "multiply them by it again.",
         label="the number of ranks",
         related=beside(config, ZERO, "reduce_scatter"),
         fix=edits.deletion(config, ("gradient_predivide_factor",), "unsafe"),
@@ -427,11 +434,11 @@ def _what_needs_the_norm(config: Config) -> str | None:
     ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
     """
     if model_dtype(config) == "bf16" and may_have_bf16_optimizer(config):
-        return "does not work at stage 1 with a bf16 model and fp32 gradient accumulation"
+        return "does not work at stage 1 in bf16 with fp32 accumulation"
     clipping = config.node("gradient_clipping")
     if clipping is None or (number(clipping.value) or 0) > 0:
         value = "1.0, the default" if clipping is None else clipping.value
-        return f"needs `gradient_clipping: 0`, but the value is {value}"
+        return f"needs `gradient_clipping: 0`, not {value}"
     if config.section(ZERO, "zenflow") is not None:
         return "does not work with ZenFlow"
     return "does not work with optimizer offload" if offloads_optimizer(config) else None

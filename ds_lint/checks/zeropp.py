@@ -46,10 +46,9 @@ def hpz_as_large_as_the_run(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, HPZ),
             member.value.span,
-            f"`{HPZ}` is {size}, and the run has {_ranks(ranks)}: the secondary partition repeats the primary one, "
-            "uses memory and saves no communication",
+            f"`{HPZ}` is {size}, and the run has {_ranks(ranks)}: the secondary partition only repeats the primary one",
             NO_EFFECT,
-            help=f"Delete `{HPZ}`: it is for runs on several nodes.",
+            help=f"Delete `{HPZ}`: it is for runs on several nodes. Here it uses memory and saves no communication.",
             label="all ranks are one group",
         )
 
@@ -65,10 +64,9 @@ def hpz_across_nodes(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, HPZ),
             member.value.span,
-            f"`{HPZ}` is {size}, but a node has {_ranks(on_a_node)}: groups span nodes, and hpZ still gathers "
-            "parameters over the network",
+            f"`{HPZ}` is {size}, but a node has {_ranks(on_a_node)}: hpZ still gathers parameters over the network",
             ADVICE,
-            help=f"Set it to {on_a_node}, the number of ranks per node.",
+            help=f"Set it to {on_a_node}, the number of ranks per node: larger groups span nodes.",
             label=f"does not divide {on_a_node}",
             subject=on_a_node,
         )
@@ -109,15 +107,14 @@ def hpz_race(config: Config) -> Iterator[Problem]:
     if member is None or zero_stage(config) != 3:
         return
     if config.knowledge.does("secondary-partitions-race"):
-        what = (
-            "may gather secondary partitions before their copy ends, and skips the end of parameters that do not "
-            "divide evenly: the loss is too high or NaN"
-        )
+        what = "may gather incomplete secondary partitions: the loss is too high or NaN"
+        reason = "Gathering may start before the copy ends, and skips the end of parameters that do not divide evenly."
         behaviour, label = "secondary-partitions-race", "race condition"
     elif config.knowledge.does("secondary-partitions-stay-stale"):
-        what = (
-            "does not update secondary partitions when weights are loaded at stage 3 (`from_pretrained`, a resume): "
-            "until the first optimizer step it computes with the weights from before, and the loss is too high"
+        what = "does not update secondary partitions on loading: until the first step the loss is too high"
+        reason = (
+            "After `from_pretrained` or a resume at stage 3, it computes with the weights from before until the first "
+            "optimizer step."
         )
         behaviour, label = "secondary-partitions-stay-stale", "not updated by loading"
     else:
@@ -127,7 +124,7 @@ def hpz_race(config: Config) -> Iterator[Problem]:
         member.value.span,
         f"DeepSpeed {config.knowledge.deepspeed} {what}",
         RISK,
-        help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or delete `{HPZ}`.",
+        help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or delete `{HPZ}`. {reason}",
         label=label,
     )
 
@@ -176,8 +173,8 @@ def quantized_communication_outside_fp16(config: Config) -> Iterator[Problem]:
             yield Problem(
                 (ZERO, weights.key),
                 weights.value.span,
-                f"`{weights.key}` of DeepSpeed {release} reads the bits of weights as fp16, but the model is bf16: "
-                "the forward pass raises or computes with wrong weights",
+                f"`{weights.key}` of DeepSpeed {release} reads the bits of bf16 weights as fp16: "
+                "the forward pass raises or is wrong",
                 RISK,
                 help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, train in fp16, or delete the key.",
                 label="the model is bf16",
@@ -190,10 +187,10 @@ def quantized_communication_outside_fp16(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, gradients.key),
             gradients.value.span,
-            f"`{gradients.key}` reads the bits of gradients as fp16, but DeepSpeed sends them in {sent}: on several "
-            "nodes, the gradients of all matrices are wrong, or the reduction raises",
+            f"`{gradients.key}` reads the bits of {sent} gradients as fp16: on several nodes they are wrong, or "
+            "the reduction raises",
             RISK,
-            help="Delete the key, or train in fp16.",
+            help="Delete the key, or train in fp16. The gradients of all matrices are quantized.",
             label=f"gradients are {sent}",
         )
 

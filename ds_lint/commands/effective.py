@@ -13,6 +13,7 @@ from ds_lint.linter import engine
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
 from ds_lint.output.text import visible, width_of, wrap
+from ds_lint.record import Record
 from ds_lint.semantics.effective import differences, effective
 from ds_lint.session.session import Session
 from ds_lint.source.spelling import as_json
@@ -35,15 +36,12 @@ GAP = 3  # columns before the source
 SIGNS = {"- ": REMOVED, "+ ": ADDED}
 
 
-class _Outcome:
+class _Outcome(Record):
     """One config, its values, and the findings that reject it."""
 
-    __slots__ = ("config", "rejected", "values")
-
-    def __init__(self, config: Config, values: list[Value], rejected: list[Finding]) -> None:
-        self.config = config
-        self.values = values
-        self.rejected = rejected
+    config: Config
+    values: list[Value]
+    rejected: list[Finding]
 
 
 def run(options: Options, *, against: str | None, everything: bool) -> int:

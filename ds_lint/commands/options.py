@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
-from ds_lint.option import Record, argument, option
+from ds_lint.option import OptionRecord, argument, option
 from ds_lint.rule_pages.translations import LANGUAGES
 from ds_lint.scaffold.composition import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 
@@ -17,7 +17,7 @@ DEFAULT_OUTPUT = "ds_config.json"
 _CHECKS = "shown watch diff fix-only add-ignore"
 
 
-class CheckOptions(Record):
+class CheckOptions(OptionRecord):
     """What ``check`` does instead, and its training runs."""
 
     show_files: bool = option(
@@ -74,7 +74,7 @@ class CheckOptions(Record):
     smoke_join: bool = option("smoke", "", False, is_hidden=True)
 
 
-class ScriptOptions(Record):
+class ScriptOptions(OptionRecord):
     """How ``smoke`` runs the user's own script."""
 
     steps: int = option("run", "optimizer steps up to the checkpoint (default: 3)", 3, metavar="N")
@@ -93,7 +93,7 @@ class ScriptOptions(Record):
     report: str | None = option("run", "write an HTML report of the run to FILE", metavar="FILE")
 
 
-class UpgradeOptions(Record):
+class UpgradeOptions(OptionRecord):
     """The releases that an upgrade leaves and comes to."""
 
     deepspeed_from: str | None = option("ends", "the old release of DeepSpeed", metavar="V", flags=("--from",))
@@ -104,13 +104,13 @@ class UpgradeOptions(Record):
     accelerate_to: str | None = option("ends", "the new one (default: the newest known)", metavar="V")
 
 
-class TextOrJson(Record):
+class TextOrJson(OptionRecord):
     """The formats of a command that does not report findings."""
 
     output_format: str = option("format", "(default: text)", "text", choices=("text", "json"))
 
 
-class EffectiveOptions(Record):
+class EffectiveOptions(OptionRecord):
     """What ``effective`` prints."""
 
     path: str = argument(
@@ -121,7 +121,7 @@ class EffectiveOptions(Record):
     all: bool = option("printed", "include the defaults of sections that the config does not have", False)
 
 
-class MemoryOptions(Record):
+class MemoryOptions(OptionRecord):
     """What ``memory`` shows beside the figures: every stage and offload, and a drawing in a file."""
 
     path: str = argument(
@@ -138,7 +138,7 @@ class MemoryOptions(Record):
     )
 
 
-class ConvertOptions(Record):
+class ConvertOptions(OptionRecord):
     """What to convert to, and where to write it; None is standard output, and the newest version of FSDP."""
 
     path: str = argument(
@@ -154,7 +154,7 @@ class ConvertOptions(Record):
     force: bool = option("conversion", "overwrite an existing FILE", False)
 
 
-class InitOptions(Record):
+class InitOptions(OptionRecord):
     """What ``init`` writes, and where."""
 
     stack: Stack = option("purpose", "what loads the config (default: trainer)", "trainer", choices=STACKS)
@@ -185,7 +185,7 @@ class InitOptions(Record):
     sources: Sources = Sources()  # of the facts with which it has to fit
 
 
-class ExplainOptions(Record):
+class ExplainOptions(OptionRecord):
     """What ``explain`` explains, and in which language."""
 
     subject: str = argument("a rule or a key", metavar="CODE|NAME|KEY.PATH")
@@ -197,7 +197,7 @@ class ExplainOptions(Record):
     )
 
 
-class SchemaOptions(Record):
+class SchemaOptions(OptionRecord):
     """Which JSON Schema is printed."""
 
     deepspeed_version: str | None = option(
@@ -206,13 +206,13 @@ class SchemaOptions(Record):
     output: str | None = option("schema", "write it to FILE instead of standard output", metavar="FILE")
 
 
-class LspOptions(Record):
+class LspOptions(OptionRecord):
     """Options that editors add."""
 
     stdio: bool = option("stdio", "accepted because some editors add it; has no effect", False)
 
 
-class CompletionOptions(Record):
+class CompletionOptions(OptionRecord):
     """For which shell."""
 
     shell: str = argument("the shell", choices=SHELLS)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator
 
-    from ds_lint.option import Option, Record
+    from ds_lint.option import Option, OptionRecord
 
 
 class Section(NamedTuple):
@@ -32,7 +32,7 @@ class Command(NamedTuple):
     help: str
     description: str
     run: Callable[[Namespace], int]
-    records: tuple[type[Record], ...] = ()
+    records: tuple[type[OptionRecord], ...] = ()
     sections: tuple[Section, ...] = ()
     parts: str = ""  # without a title, above the sections; first what it takes beside options
     usage: str | None = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.conversion.note import Note, spelled
 from ds_lint.knowledge import tables
+from ds_lint.record import Record
 from ds_lint.source.tree import dotted
 
 if TYPE_CHECKING:
@@ -17,14 +18,11 @@ if TYPE_CHECKING:
     Direction = Literal["to_fsdp", "to_deepspeed"]
 
 
-class Fate:
+class Fate(Record):
     """An entry of the table, and the key at which it stands: the one that is asked for, or a section around it."""
 
-    __slots__ = ("at", "entry")
-
-    def __init__(self, at: str, entry: ConversionEntry) -> None:
-        self.at = at
-        self.entry = entry
+    at: str
+    entry: ConversionEntry
 
 
 def fate(direction: Direction, path: KeyPath) -> Fate | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from ds_lint.record import Record, field
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from dataclasses import KW_ONLY
     from typing import Literal
 
     from ds_lint.source.tree import Span
@@ -35,28 +38,22 @@ LOADERS: dict[Stack, str] = {
 }  # in prose
 
 
-class Related:
+class Related(Record):
     """Another place that is part of a finding. ``path`` is None for the file of the finding itself."""
 
-    __slots__ = ("label", "path", "span")
-
-    def __init__(self, span: Span, label: str, path: str | None = None) -> None:
-        self.span = span
-        self.label = label
-        self.path = path
+    span: Span
+    label: str
+    path: str | None = None
 
 
-class Edit:
+class Edit(Record):
     """Replace the text of ``span`` with ``text``."""
 
-    __slots__ = ("span", "text")
-
-    def __init__(self, span: Span, text: str) -> None:
-        self.span = span
-        self.text = text
+    span: Span
+    text: str
 
 
-class Fix:
+class Fix(Record):
     """A fix for a finding. ``safety`` is ``safe`` (same run, or the one clearly meant) or ``unsafe``.
 
     ``applied_with`` is the safety that must be allowed to apply it: its own, ``unsafe`` if it needs another fix that is
@@ -64,99 +61,50 @@ class Fix:
     the fixes were tried.
     """
 
-    __slots__ = ("applied_with", "edits", "refusal", "safety", "title")
+    title: str
+    safety: Safety
+    edits: list[Edit]
+    refusal: str = ""
 
-    def __init__(self, title: str, safety: Safety, edits: list[Edit]) -> None:
-        self.title = title
-        self.safety = safety
-        self.edits = edits
-        self.applied_with: Safety | None = safety
-        self.refusal = ""
+    def __post_init__(self) -> None:
+        self.applied_with: Safety | None = self.safety
 
 
-class Unfixed:
+class Unfixed(Record):
     """A finding whose fix was tried and not applied: the reason, and the problems that it would have caused."""
 
-    __slots__ = ("brings", "finding", "is_fixed_by_all", "reason")
-
-    def __init__(self, finding: Finding, reason: str, brings: list[tuple[str, str | None]]) -> None:
-        self.finding = finding
-        self.reason = reason
-        self.brings = brings  # by code and key
-        self.is_fixed_by_all = False  # whether unsafe fixes, which were not allowed, would leave none of them
+    finding: Finding
+    reason: str
+    brings: list[tuple[str, str | None]]  # by code and key
+    is_fixed_by_all: bool = False  # whether unsafe fixes, which were not allowed, would leave none of them
 
 
-class Finding:
+class Finding(Record):
     """One problem in one config."""
 
-    __slots__ = (
-        "code",
-        "confirmed",
-        "confirmed_by",
-        "doubts",
-        "effect",
-        "effects",
-        "family",
-        "fix",
-        "help",
-        "key",
-        "kind",
-        "label",
-        "message",
-        "name",
-        "path",
-        "related",
-        "releases",
-        "severity",
-        "span",
-        "stage",
-        "subject",
-    )
-
-    def __init__(
-        self,
-        *,
-        code: str,
-        name: str,
-        kind: Kind = "config",
-        family: str = "",
-        severity: Severity,
-        effect: Effect,
-        stage: Stage | None,
-        effects: dict[Stack, str] | None,
-        key: str | None,
-        message: str,
-        help: str,
-        path: str,
-        span: Span,
-        label: str = "",
-        related: list[Related] | None = None,
-        fix: Fix | None = None,
-        releases: dict[str, list[tuple[str, str]]] | None = None,
-        subject: Hashable = None,
-    ) -> None:
-        self.code = code  # "DS101"
-        self.name = name  # "unknown-key"
-        self.kind = kind  # of the rule
-        self.family = family  # of the rule
-        self.severity = severity
-        self.effect = effect
-        self.stage = stage  # when ``effect`` is ``rejected``
-        self.effects = effects  # effect by stack, if the stack is unknown and the stacks differ
-        self.key = key  # dotted key path of the node that the finding is about
-        self.message = message
-        self.help = help
-        self.path = path
-        self.span = span
-        self.label = label  # a word or two under the primary span
-        self.related = related or []
-        self.fix = fix
-        # By library, the first and last release of each affected stretch; None: all that were linted.
-        self.releases = releases
-        self.subject = subject  # what makes it another one than those of the rule at the same key
-        self.doubts: list[str] = []  # the unknown words of the launch that may change it
-        self.confirmed_by: list[Hashable] = []  # subjects of findings of a run
-        self.confirmed: str | None = None  # what a run of the config showed, if it showed the same
+    _: KW_ONLY
+    code: str  # "DS101"
+    name: str  # "unknown-key"
+    kind: Kind = "config"  # of the rule
+    family: str = ""  # of the rule
+    severity: Severity
+    effect: Effect
+    stage: Stage | None  # when ``effect`` is ``rejected``
+    effects: dict[Stack, str] | None  # effect by stack, if the stack is unknown and the stacks differ
+    key: str | None  # dotted key path of the node that the finding is about
+    message: str
+    help: str
+    path: str
+    span: Span
+    label: str = ""  # a word or two under the primary span
+    related: list[Related] = field(factory=list)
+    fix: Fix | None = None
+    # By library, the first and last release of each affected stretch; None: all that were linted.
+    releases: dict[str, list[tuple[str, str]]] | None = None
+    subject: Hashable = None  # what makes it another one than those of the rule at the same key
+    doubts: list[str] = field(factory=list)  # the unknown words of the launch that may change it
+    confirmed_by: list[Hashable] = field(factory=list)  # subjects of findings of a run
+    confirmed: str | None = None  # what a run of the config showed, if it showed the same
 
     def __repr__(self) -> str:
         """Short, for lists of findings."""

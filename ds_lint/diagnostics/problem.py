@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from ds_lint.record import Record, field
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable
+    from dataclasses import KW_ONLY
 
     from ds_lint.diagnostics.finding import Effect, Fix, Related, Severity, Stack, Stage
     from ds_lint.source.tree import KeyPath, Span
 
 
-class Outcome:
+class Outcome(Record):
     """What one stack does: an effect, and for ``rejected`` the stage at which it raises."""
 
-    __slots__ = ("effect", "stage")
-
-    def __init__(self, effect: Effect, stage: Stage | None = None) -> None:
-        self.effect = effect
-        self.stage = stage
+    effect: Effect
+    stage: Stage | None = None
 
 
 IGNORED = Outcome("ignored")
@@ -33,7 +33,7 @@ def rejected(stage: Stage) -> Outcome:
     return Outcome("rejected", stage)
 
 
-class Problem:
+class Problem(Record):
     """One problem, before it is known which stacks may load the config.
 
     ``outcomes`` is one outcome if every stack does the same, else an outcome by stack; a stack that is missing
@@ -42,29 +42,14 @@ class Problem:
     launches shows those with the same subject as one.
     """
 
-    __slots__ = ("fix", "help", "key", "label", "message", "outcomes", "related", "severity", "span", "subject")
-
-    def __init__(
-        self,
-        key: KeyPath | None,
-        span: Span,
-        message: str,
-        outcomes: Outcome | dict[Stack, Outcome],
-        *,
-        help: str,
-        label: str = "",
-        severity: Severity | None = None,
-        related: Iterable[Related] = (),
-        fix: Fix | None = None,
-        subject: Hashable = None,
-    ) -> None:
-        self.key = key
-        self.span = span
-        self.message = message
-        self.outcomes = outcomes
-        self.help = help
-        self.label = label
-        self.severity = severity  # None: the rule's own
-        self.related = list(related)
-        self.fix = fix
-        self.subject = subject
+    key: KeyPath | None
+    span: Span
+    message: str
+    outcomes: Outcome | dict[Stack, Outcome]
+    _: KW_ONLY
+    help: str
+    label: str = ""
+    severity: Severity | None = None  # None: the rule's own
+    related: list[Related] = field(factory=list)
+    fix: Fix | None = None
+    subject: Hashable = None

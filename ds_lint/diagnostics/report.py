@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
+
     from ds_lint.diagnostics.finding import Finding, Stack, Unfixed
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.diagnostics.verdict import Verdict
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
 
 
-class FileReport:
+class FileReport(Record):
     """One checked config, what it was checked against, and its findings in the order of the text.
 
     ``stacks`` are those that may load the file, if more than one may. ``missing`` names the facts that were not
@@ -28,59 +31,28 @@ class FileReport:
     less severe than ``fail_on`` do not count for the exit status.
     """
 
-    __slots__ = (
-        "document",
-        "facts",
-        "fail_on",
-        "findings",
-        "fixed",
-        "in_baseline",
-        "material",
-        "may_be_unfixable",
-        "missing",
-        "path",
-        "ranges",
-        "smoke",
-        "sources",
-        "stack",
-        "stacks",
-        "suppressed",
-        "target",
-        "unfixed",
-    )
+    path: str
+    document: Document
+    _: KW_ONLY
+    stack: Stack | None  # None if it is unknown
+    target: dict[str, str]  # version by library, in the order in which they are named to the reader
+    missing: list[str]
+    findings: list[Finding]
+    stacks: tuple[Stack, ...] = ()
+    facts: dict[str, str] = field(factory=dict)
+    material: list[Document] = field(factory=list)
+    ranges: dict[str, tuple[str, str]] = field(factory=dict)
+    sources: dict[str, str] = field(factory=dict)
+    fixed: list[Finding] | None = None
+    unfixed: list[Unfixed] = field(factory=list)
+    may_be_unfixable: bool = False
+    smoke: list[Verdict] | None = None  # None if no training run was asked for
+    fail_on: str = "warning"
+    suppressed: int = 0
+    in_baseline: int = 0
 
-    def __init__(
-        self,
-        path: str,
-        document: Document,
-        *,
-        stack: Stack | None,
-        target: dict[str, str],
-        missing: list[str],
-        findings: list[Finding],
-        stacks: tuple[Stack, ...] = (),
-        facts: dict[str, str] | None = None,
-        material: list[Document] | None = None,
-    ) -> None:
-        self.path = path
-        self.document = document
-        self.stack = stack  # None if it is unknown
-        self.stacks = stacks
-        self.target = target  # version by library, in the order in which they are named to the reader
-        self.ranges: dict[str, tuple[str, str]] = {}
-        self.sources: dict[str, str] = {}
-        self.facts = facts or {}
-        self.material = material or []
-        self.fixed: list[Finding] | None = None
-        self.unfixed: list[Unfixed] = []
-        self.may_be_unfixable = False
-        self.smoke: list[Verdict] | None = None  # None if no training run was asked for
-        self.missing = missing
-        self.fail_on = "warning"
-        self.findings: list[Finding] = []
-        self.suppressed = 0
-        self.in_baseline = 0
-        self.add(findings)
+    def __post_init__(self) -> None:
+        self.findings = _in_order(self.findings)
 
     @property
     def unreported(self) -> dict[str, int]:
@@ -94,26 +66,25 @@ class FileReport:
 
     def add(self, findings: list[Finding]) -> None:
         """Put findings where they stand in the text."""
-        self.findings = sorted(
-            [*self.findings, *findings], key=lambda finding: (finding.span.start, finding.span.end, finding.code)
-        )
+        self.findings = _in_order([*self.findings, *findings])
 
 
-class Complaint:
+def _in_order(findings: list[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
+
+
+class Complaint(Record):
     """Why the exit status is 2: a file or folder that could not be opened, read or written, or a run that failed.
 
     ``stack`` and ``target`` are what a file would have been checked against; ``target`` is None if that is unknown.
     ``detail`` is what the report has elsewhere too, such as the error of a run.
     """
 
-    __slots__ = ("detail", "path", "stack", "summary", "target")
-
-    def __init__(self, path: str | None, summary: str, detail: str | None = None) -> None:
-        self.path = path  # None if it is about no file
-        self.summary = summary
-        self.detail = detail
-        self.stack: Stack | None = None
-        self.target: dict[str, str] | None = None
+    path: str | None  # None if it is about no file
+    summary: str
+    detail: str | None = None
+    stack: Stack | None = None
+    target: dict[str, str] | None = None
 
     @property
     def reason(self) -> str:
@@ -125,7 +96,7 @@ class Complaint:
         return self.reason if self.path is None else f"{self.path}: {self.reason}"
 
 
-class Report:
+class Report(Record):
     """The outcome of one run. ``material`` are documents without configs that findings point into.
 
     ``can_fix`` says whether the command that wrote the report also applies fixes. ``unreadable`` are the complaints
@@ -133,29 +104,20 @@ class Report:
     shows with their lines; 0 for all. ``is_quiet`` leaves notes and the summary out of the formats for people.
     """
 
-    __slots__ = ("_documents", "can_fix", "files", "is_quiet", "limit", "notes", "unreadable", "version")
+    files: list[FileReport]
+    version: str  # of ds-lint
+    _: KW_ONLY
+    notes: list[str] = field(factory=list)  # what a person should know beside the findings
+    material: list[Document] = field(factory=list)
+    can_fix: bool = False
+    unreadable: list[Complaint] = field(factory=list)
+    limit: int = 0
+    is_quiet: bool = False
 
-    def __init__(
-        self,
-        files: list[FileReport],
-        version: str,
-        *,
-        notes: list[str] | None = None,
-        material: list[Document] | None = None,
-        can_fix: bool = False,
-        unreadable: list[Complaint] | None = None,
-        limit: int = 0,
-    ) -> None:
-        self.files = files
-        self.limit = limit
-        self.version = version  # of ds-lint
-        self.can_fix = can_fix
-        self.is_quiet = False
-        self.notes = notes or []  # what a person should know beside the findings
-        self.unreadable = unreadable or []
-        self._documents = {document.path: document for document in material or []}
-        self._documents.update((document.path, document) for file in files for document in file.material)
-        self._documents.update((file.path, file.document) for file in files)
+    def __post_init__(self) -> None:
+        self._documents = {document.path: document for document in self.material}
+        self._documents.update((document.path, document) for file in self.files for document in file.material)
+        self._documents.update((file.path, file.document) for file in self.files)
 
     @property
     def findings(self) -> list[Finding]:

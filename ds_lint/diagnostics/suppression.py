@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 
+from ds_lint.record import Record, field
 from ds_lint.source.comments import comments_of
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from dataclasses import KW_ONLY
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
@@ -27,33 +29,28 @@ _DIRECTIVE = re.compile(MARK + r"[ \t]*ignore(?P<file>-file)?\b(?:[ \t]*\[(?P<ru
 _WORD = re.compile(r"[^\s,]+")
 
 
-class Word:
+class Word(Record):
     """A rule as a comment names it, and whether it has suppressed a finding."""
 
-    __slots__ = ("is_used", "span", "text")
-
-    def __init__(self, text: str, span: Span) -> None:
-        self.text = text
-        self.span = span
-        self.is_used = False
+    text: str
+    span: Span
+    is_used: bool = False
 
     def names(self, rule: Rule | Finding) -> bool:
         """Whether it is the code or the name of a rule."""
         return self.text.lower() in (rule.code.lower(), rule.name)
 
 
-class Suppression:
+class Suppression(Record):
     """One comment. ``line`` is the line whose findings it suppresses, None for the whole file."""
 
-    __slots__ = ("comment", "is_too_late", "line", "span", "unused", "words")
-
-    def __init__(self, comment: Span, span: Span, words: list[Word], line: int | None, *, is_too_late: bool) -> None:
-        self.comment = comment
-        self.span = span  # of the part that is addressed to ds-lint
-        self.words = words
-        self.line = line
-        self.is_too_late = is_too_late  # for the whole file, but below its first key
-        self.unused: list[Word] = []  # the rules that suppress nothing, once all findings are known
+    comment: Span
+    span: Span  # of the part that is addressed to ds-lint
+    words: list[Word]
+    line: int | None
+    _: KW_ONLY
+    is_too_late: bool  # for the whole file, but below its first key
+    unused: list[Word] = field(factory=list)  # the rules that suppress nothing, once all findings are known
 
     def suppressing(self, finding: Finding, line: int) -> Word | None:
         """The word that suppresses a finding on a line, or None."""

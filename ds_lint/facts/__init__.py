@@ -6,7 +6,7 @@ clean path of ``check``; a reader is imported only where there is something for 
 
 from __future__ import annotations
 
-from ds_lint.option import Record, option
+from ds_lint.option import OptionRecord, option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import TrainingArguments
 
 
-class Sources(Record):
+class Sources(OptionRecord):
     """Where facts are to be read from, as the command line, a settings file or a caller in Python names it.
 
     Every fact is one option here. Those of the part ``facts`` are known to settings, editors and callers too; which

@@ -19,6 +19,7 @@ from referencing.jsonschema import DRAFT202012
 
 from ds_lint.facts.pattern_limits import PatternLimits, objects_in, patterns_in, without
 from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.record import Record
 from ds_lint.source.files import bytes_of
 from ds_lint.targets.text import shown
 
@@ -31,20 +32,17 @@ if TYPE_CHECKING:
 _NOTHING: Any = {"not": {}}  # the same as false
 
 
-class Violation:
+class Violation(Record):
     """What a policy does not allow: where in the config, and which keyword of which part of the schema forbids it.
 
     ``keyword`` is empty where nothing at all is allowed in the place.
     """
 
-    __slots__ = ("instance", "keyword", "path", "schema", "wanted")
-
-    def __init__(self, path: tuple[str, ...], keyword: str, wanted: Any, schema: dict[str, Any], instance: Any) -> None:
-        self.path = path
-        self.keyword = keyword
-        self.wanted = wanted  # the value of the keyword
-        self.schema = schema  # that the keyword stands in; what a keyword holds is the validator's business
-        self.instance = instance  # the part of the config
+    path: tuple[str, ...]
+    keyword: str
+    wanted: Any  # the value of the keyword
+    schema: dict[str, Any]  # that the keyword stands in; what a keyword holds is the validator's business
+    instance: Any  # the part of the config
 
 
 class Policy:

@@ -12,10 +12,12 @@ from math import prod
 
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from dataclasses import KW_ONLY
     from typing import Any
 
     from ds_lint.knowledge.records import JsonObject, ModelShapes, Substitute
@@ -26,23 +28,19 @@ _HEADS = re.compile(r"(^|\.)(n_heads?|num_heads|num_(attention|key_value|kv)_hea
 _LONGEST = 24  # of a value in a message
 
 
-class Kind:
+class Kind(Record):
     """Parameters of one name and shape; ``times`` is how many there are, ``#`` in the name stands for a number.
 
     ``layer`` says what they are the weight of if that is a layer that may get adapters: linear, conv1d or embedding.
     ``first`` is the layer of the model that has the first one.
     """
 
-    __slots__ = ("first", "layer", "name", "shape", "times")
-
-    def __init__(
-        self, name: str, shape: tuple[int, ...], times: int, layer: str | None = None, *, first: int = 0
-    ) -> None:
-        self.name = name
-        self.shape = shape
-        self.times = times
-        self.layer = layer
-        self.first = first
+    name: str
+    shape: tuple[int, ...]
+    times: int
+    layer: str | None = None
+    _: KW_ONLY
+    first: int = 0
 
     @property
     def size(self) -> int:

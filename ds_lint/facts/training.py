@@ -11,6 +11,7 @@ import os
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
+from ds_lint.record import Record
 from ds_lint.source.document import Document
 from ds_lint.source.files import bytes_of
 from ds_lint.source.languages import YAML
@@ -19,32 +20,23 @@ from ds_lint.source.tree import Span
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from dataclasses import KW_ONLY
     from typing import Any
 
 
-class Argument:
+class Argument(Record):
     """One training argument.
 
     ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing stands behind it; the type of the
     field decides what becomes of it. ``document`` and ``span`` are where it stands, if it stands in a file.
     """
 
-    __slots__ = ("document", "is_flag", "origin", "span", "value")
-
-    def __init__(
-        self,
-        value: Any,
-        origin: str,
-        document: Document | None = None,
-        span: Span | None = None,
-        *,
-        is_flag: bool = False,
-    ) -> None:
-        self.value = value
-        self.origin = origin  # in words: "args.json:3", "--trainer-args"
-        self.document = document
-        self.span = span
-        self.is_flag = is_flag
+    value: Any
+    origin: str  # in words: "args.json:3", "--trainer-args"
+    document: Document | None = None
+    span: Span | None = None
+    _: KW_ONLY
+    is_flag: bool = False
 
     def __repr__(self) -> str:
         return f"Argument({self.value!r}, {self.origin!r})"

@@ -13,6 +13,7 @@ from collections import Counter
 
 from ds_lint.diagnostics.finding import Unfixed
 from ds_lint.fixes.preservation import keeps_the_rest
+from ds_lint.record import Record, field
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, is_readable, json_refuses
 
@@ -209,14 +210,11 @@ def loses_readers(before: Document, after: Document) -> bool:
     return hjson_refusal(after) is not None and hjson_refusal(before) is None
 
 
-class _Refusal:
+class _Refusal(Record):
     """Why fixes are not applied, and the problems that they would bring."""
 
-    __slots__ = ("brings", "reason")
-
-    def __init__(self, reason: str, brings: list[tuple[str, str | None]] | None = None) -> None:
-        self.reason = reason
-        self.brings = brings or []
+    reason: str
+    brings: list[tuple[str, str | None]] = field(factory=list)
 
 
 def problems(findings: Iterable[Finding]) -> Counter[tuple[str, str | None]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from ds_lint.record import Record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.source.tree import Member, Node
@@ -115,20 +117,17 @@ def neighbours(section: Node, member: Member) -> tuple[Member | None, Member | N
     return before, members[place + 1] if place + 1 < len(members) else None
 
 
-class Style:
+class Style(Record):
     """How a further member of an object would be written."""
 
-    __slots__ = ("colon", "expands", "has_commas", "indent", "newline", "quote", "separator", "unit")
-
-    def __init__(self) -> None:
-        self.colon = ": "  # what stands between a key and its value
-        self.separator = ", "  # between two members that share a line
-        self.newline = ""  # between two members that do not; empty where they share one
-        self.indent = ""
-        self.unit = "  "  # of indentation, one level deeper
-        self.quote = '"'  # around a key; empty where keys have none
-        self.has_commas = True
-        self.expands = False  # whether sections have a line for each member
+    colon: str = ": "  # what stands between a key and its value
+    separator: str = ", "  # between two members that share a line
+    newline: str = ""  # between two members that do not; empty where they share one
+    indent: str = ""
+    unit: str = "  "  # of indentation, one level deeper
+    quote: str = '"'  # around a key; empty where keys have none
+    has_commas: bool = True
+    expands: bool = False  # whether sections have a line for each member
 
 
 def style_of(text: str, root: Node, section: Node) -> Style:

@@ -12,6 +12,7 @@ from ds_lint.diagnostics.finding import Edit
 from ds_lint.diagnostics.suppression import MARK, suppressions_of
 from ds_lint.fixes import layout
 from ds_lint.fixes.application import edited
+from ds_lint.record import Record
 from ds_lint.source import documents
 from ds_lint.source.tree import Span
 
@@ -28,15 +29,12 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-class Suppressed:
+class Suppressed(Record):
     """A text with further comments, how many were added or extended, and the findings that they suppress."""
 
-    __slots__ = ("comments", "findings", "text")
-
-    def __init__(self, text: str, comments: int, findings: list[Finding]) -> None:
-        self.text = text
-        self.comments = comments
-        self.findings = findings
+    text: str
+    comments: int
+    findings: list[Finding]
 
 
 def suppress(document: Document, findings: Iterable[Finding], lint: Lint) -> Suppressed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ds_lint.json_schema.sections import described
 from ds_lint.json_schema.values import AUTO, asserted, in_any_case, reference, silently, taken_by_code
 from ds_lint.knowledge.descriptions import documentation
+from ds_lint.record import Record, field
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.batch import BATCH_SIZES
@@ -18,6 +19,7 @@ from ds_lint.semantics.schedules import MAY_SET_THE_RATE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from dataclasses import KW_ONLY
 
     from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.json_schema.values import Alternatives, Schema
@@ -89,20 +91,18 @@ def _optimizer_type(own: list[str], names: list[str]) -> Schema:
     }
 
 
-class _Optimizer:
+class _Optimizer(Record):
     """What the parameters of a type may be.
 
     ``late_lr`` are the values of the learning rate where a bad one meets the first step only, which a scheduler may
     prevent. With ``but_for_zenflow``, the section zenflow leads to a constructor of which nothing is known.
     """
 
-    __slots__ = ("but_for_zenflow", "late_lr", "names", "params")
-
-    def __init__(self, params: Schema, late_lr: Schema | None, *, but_for_zenflow: bool) -> None:
-        self.names: list[str] = []
-        self.params = params
-        self.late_lr = late_lr
-        self.but_for_zenflow = but_for_zenflow
+    params: Schema
+    late_lr: Schema | None
+    _: KW_ONLY
+    but_for_zenflow: bool
+    names: list[str] = field(factory=list)
 
     def is_like(self, other: _Optimizer) -> bool:
         """Whether two types take the same."""

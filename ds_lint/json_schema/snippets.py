@@ -5,6 +5,8 @@ Every snippet is a config, or a part of one, in which ds-lint finds nothing; the
 
 from __future__ import annotations
 
+from ds_lint.record import Record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -13,16 +15,13 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Key
 
 
-class Snippet:
+class Snippet(Record):
     """A body under a label; the key path is where it belongs."""
 
-    __slots__ = ("body", "description", "label", "path")
-
-    def __init__(self, path: str, label: str, description: str, body: Mapping[str, object]) -> None:
-        self.path = path
-        self.label = label
-        self.description = description
-        self.body = body
+    path: str
+    label: str
+    description: str
+    body: Mapping[str, object]
 
 
 _CPU = {"device": "cpu", "pin_memory": True}

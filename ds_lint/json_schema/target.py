@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.record import Record
 from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
@@ -10,19 +11,18 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath
 
 
-class SchemaTarget:
+class SchemaTarget(Record):
     """One release: its keys, and who fills them.
 
     ``is_newest``: the overlay was measured with this very release, so that what it says of values may be asserted.
     ``is_lax``: this release has pydantic 1, which cuts fractions off and writes numbers as strings where it must.
     """
 
-    __slots__ = ("is_lax", "is_newest", "knowledge")
+    knowledge: Knowledge
 
-    def __init__(self, knowledge: Knowledge) -> None:
-        self.knowledge = knowledge
-        self.is_newest = knowledge.is_newest
-        self.is_lax = knowledge.is_lax
+    def __post_init__(self) -> None:
+        self.is_newest = self.knowledge.is_newest
+        self.is_lax = self.knowledge.is_lax
 
     def knows_every_key_of(self, key: Key) -> bool:
         """Whether a key that is not known in this section is surely not read.

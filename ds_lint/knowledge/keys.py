@@ -10,6 +10,7 @@ from __future__ import annotations
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.coercion import LARGEST, kinds_taken, takes_counts
 from ds_lint.knowledge.stacks import TRAINER_TABLES, record_at, records, trainer_facts
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,17 +147,12 @@ class Key:
         return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
 
 
-class Target:
+class Target(Record):
     """The releases that a config is checked against; None stands for the newest known."""
 
-    __slots__ = ("accelerate", "deepspeed", "transformers")
-
-    def __init__(
-        self, deepspeed: str | None = None, transformers: str | None = None, accelerate: str | None = None
-    ) -> None:
-        self.deepspeed = deepspeed
-        self.transformers = transformers
-        self.accelerate = accelerate
+    deepspeed: str | None = None
+    transformers: str | None = None
+    accelerate: str | None = None
 
     @property
     def key(self) -> tuple[str | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge import tables
+from ds_lint.record import Record
 from ds_lint.targets.pin import LIBRARIES, is_exact, version_of
 from ds_lint.targets.releases import allowed, numbers_of
 
@@ -14,17 +15,14 @@ if TYPE_CHECKING:
     from ds_lint.targets.pin import Pin
 
 
-class Clash:
+class Clash(Record):
     """Two pins no releases of which work together: the newest known releases of them, and why those do not."""
 
-    __slots__ = ("conflict", "other", "other_pin", "pin", "release")
-
-    def __init__(self, conflict: PairConflict, pin: Pin, release: str, other_pin: Pin, other: str) -> None:
-        self.conflict = conflict
-        self.pin = pin
-        self.release = release
-        self.other_pin = other_pin
-        self.other = other
+    conflict: PairConflict
+    pin: Pin
+    release: str
+    other_pin: Pin
+    other: str
 
     @property
     def named(self) -> tuple[str, str]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from ds_lint.knowledge import tables
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import StackLibrary, StackRecord, StackTable
 
 
-class Trace:
+class Trace(Record):
     """The releases of DeepSpeed, and the records about transformers and Accelerate, that answers depended on.
 
     ``first`` is a place in the list of DeepSpeed's releases: from there to the target, every answer is the same.
     """
 
-    __slots__ = ("_records", "_tables", "first")
-
-    def __init__(self) -> None:
-        self.first = 0
-        self._tables: set[tuple[StackLibrary, StackTable]] = set()  # library and table
-        self._records: list[tuple[StackLibrary, StackRecord]] = []  # library and record
+    first: int = 0
+    _tables: set[tuple[StackLibrary, StackTable]] = field(factory=set)  # library and table
+    _records: list[tuple[StackLibrary, StackRecord]] = field(factory=list)  # library and record
 
     def starts_at(self, place: int) -> None:
         """Note that an answer is another one before this place in the list of DeepSpeed's releases."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.keys import Target
+from ds_lint.record import Record, field
 from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
@@ -25,19 +26,16 @@ class UnknownRelease(ValueError):  # noqa: N818 - it is the user's word that is 
     """A version on the command line that is not a release; the message says which are known."""
 
 
-class Choice:
+class Choice(Record):
     """The releases of each library that are possible, oldest first, and where they come from.
 
     ``pins`` are those of libraries and companions of which the project, its environment or the user names a version.
     """
 
-    __slots__ = ("notes", "origins", "pins", "releases")
-
-    def __init__(self) -> None:
-        self.releases: dict[str, list[str]] = {}
-        self.origins: dict[str, str] = {}
-        self.notes: list[str] = []
-        self.pins: dict[str, Pin] = {}
+    releases: dict[str, list[str]] = field(factory=dict)
+    origins: dict[str, str] = field(factory=dict)
+    notes: list[str] = field(factory=list)
+    pins: dict[str, Pin] = field(factory=dict)
 
     @property
     def newest(self) -> Target:

@@ -31,7 +31,7 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         target=config.knowledge.target,
         facts=config.facts.origins,
         missing=config.facts.missing(config.stack),
-        material=config.facts.training.documents if config.facts.training else None,
+        material=[*config.facts.training.documents] if config.facts.training else [],
         findings=engine.check(config, rules),
     )
     report.material += config.quoted

@@ -7,6 +7,7 @@ been the same, so that only releases are checked between which something changes
 from __future__ import annotations
 
 from ds_lint.knowledge import stacks, tables
+from ds_lint.record import Record
 from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
     Identity = tuple[str, str | None, int, str, str]
 
 
-class _Held:
+class _Held(Record):
     """A finding, and by library the releases for which it holds."""
 
-    __slots__ = ("finding", "releases")
+    finding: Finding
 
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
+    def __post_init__(self) -> None:
         self.releases: dict[str, set[str]] = {library: set() for library in LIBRARIES}
 
 

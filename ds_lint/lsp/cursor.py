@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.record import Record
 from ds_lint.source.tree import walk
 
 if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
+
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath, Member, Node
 
@@ -84,16 +87,16 @@ _TOKEN = re.compile(
 _REST_OF_WORD = re.compile(r"[\w.-]*")
 
 
-class _Container:
+class _Container(Record):
     """An object or array that is open; ``key`` and ``state`` are of the member that is being read."""
 
-    __slots__ = ("is_array", "key", "name", "state")
+    name: str  # of the member, or the number of the element, that it is the value of
+    _: KW_ONLY
+    is_array: bool
 
-    def __init__(self, name: str, *, is_array: bool) -> None:
-        self.name = name  # of the member, or the number of the element, that it is the value of
-        self.is_array = is_array
-        self.key: str | None = "0" if is_array else None
-        self.state = _VALUE if is_array else _KEY
+    def __post_init__(self) -> None:
+        self.key: str | None = "0" if self.is_array else None
+        self.state = _VALUE if self.is_array else _KEY
 
 
 _KEY, _COLON, _VALUE, _COMMA = range(4)  # what comes next

@@ -15,6 +15,7 @@ from ds_lint.memory.estimate import estimate
 from ds_lint.memory.partitioned import INIT_FLAG
 from ds_lint.memory.setup import Offload
 from ds_lint.memory.sweep import at_stage
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,15 +100,12 @@ def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = Non
     return []
 
 
-class _Estimates:
+class _Estimates(Record):
     """The estimates of the setups that changes make of one, each made once."""
 
-    __slots__ = ("applied", "known", "setup")
-
-    def __init__(self, setup: TrainingSetup, applied: Apply) -> None:
-        self.setup = setup
-        self.applied = applied
-        self.known: dict[tuple[object, ...], Estimate] = {}
+    setup: TrainingSetup
+    applied: Apply
+    known: dict[tuple[object, ...], Estimate] = field(factory=dict)
 
     def of(self, changed: TrainingSetup) -> Estimate:
         """The estimate of a changed setup."""

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from ds_lint.output.terminal import FRAME
 from ds_lint.output.text import visible, visible_character, width_of, wrap
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
+
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Span
@@ -32,16 +35,19 @@ class Mark:
         self.primary = primary
 
 
-class Sheet:
+class Sheet(Record):
     """What frames are drawn on: a margin for line numbers, and beside it the room for source."""
 
-    __slots__ = ("cut", "margin", "room", "terminal")
+    margin: int
+    terminal: Terminal
 
-    def __init__(self, margin: int, terminal: Terminal) -> None:
-        self.margin = margin
-        self.terminal = terminal
-        self.cut = CUT if terminal.can_show(CUT) else ASCII_CUT
-        self.room = ROOM_IN_PIPE if terminal.width is None else max(terminal.width - margin - len(" | "), LEAST_ROOM)
+    def __post_init__(self) -> None:
+        self.cut = CUT if self.terminal.can_show(CUT) else ASCII_CUT
+        self.room = (
+            ROOM_IN_PIPE
+            if self.terminal.width is None
+            else max(self.terminal.width - self.margin - len(" | "), LEAST_ROOM)
+        )
 
     def shown(self, character: str) -> str:
         """A character as it can be shown there, so that carets stand below what is seen."""
@@ -81,20 +87,18 @@ class Line:
         return begin, min(max(span.end, begin), self.end)
 
 
-class Stretch:
+class Stretch(Record):
     """The part of a line that is shown: escaped, tabs expanded, cut to the room there is.
 
     ``columns[i]`` is where the code point at offset ``first + i`` begins; the last one is where the stretch ends.
     """
 
-    __slots__ = ("columns", "cut", "first", "marks", "text")
-
-    def __init__(self, first: int, text: str, columns: list[int], *, cut: bool) -> None:
-        self.first = first
-        self.text = text
-        self.columns = columns
-        self.cut = cut  # the line goes on behind it
-        self.marks: list[Mark] = []
+    first: int
+    text: str
+    columns: list[int]
+    _: KW_ONLY
+    cut: bool  # the line goes on behind it
+    marks: list[Mark] = field(factory=list)
 
     def shows(self, begin: int, stop: int) -> bool:
         """Whether all of what lies between two offsets is seen, or the place itself if they are one."""

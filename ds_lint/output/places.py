@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ds_lint.record import Record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,15 +15,12 @@ if TYPE_CHECKING:
 _CHECKOUTS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 
 
-class Root:
+class Root(Record):
     """The folder that paths are told from, and the one that they are given from; both absolute."""
 
-    __slots__ = ("folder", "here", "system")
-
-    def __init__(self, folder: str, here: str, system: ModuleType = os.path) -> None:
-        self.folder = folder
-        self.here = here
-        self.system = system
+    folder: str
+    here: str
+    system: ModuleType = os.path
 
     def relative(self, path: str) -> str | None:
         """The path from the root, with slashes; None for a file that is not below it."""

@@ -17,6 +17,7 @@ from ds_lint.output import places
 from ds_lint.output.identity import identified
 from ds_lint.output.sentences import told
 from ds_lint.output.text import counted, visible
+from ds_lint.record import Record
 from ds_lint.rule_pages.pages import first_paragraph, page, row
 
 TYPE_CHECKING = False
@@ -153,15 +154,12 @@ def _invocation(log: SarifLog, left_out: int) -> Json:
     }
 
 
-class SarifLog:
+class SarifLog(Record):
     """What the parts of the log are made from."""
 
-    __slots__ = ("report", "root", "rules")
-
-    def __init__(self, report: Report, root: Root, rules: dict[str, int]) -> None:
-        self.report = report
-        self.root = root
-        self.rules = rules  # the place of each in the log, by its code
+    report: Report
+    root: Root
+    rules: dict[str, int]  # the place of each in the log, by its code
 
     def complaint(self, complaint: Complaint) -> Json:
         """Why the run was not successful, with the file that it is about."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from ds_lint.project.globs import Glob
+from ds_lint.record import Record, field
 from ds_lint.source.files import bytes_of
 
 TYPE_CHECKING = False
@@ -48,14 +49,13 @@ class IgnoreFile:
         return said
 
 
-class IgnoredIn:
+class IgnoredIn(Record):
     """What is ignored in one folder. ``place`` is its path in the repository, with a slash at the end."""
 
-    __slots__ = ("_files", "_place")
-
-    def __init__(self, place: str, files: tuple[tuple[IgnoreFile, int], ...]) -> None:
-        self._place = place
-        self._files = files  # the first that says something decides; with the length of the path of its folder
+    _place: str
+    _files: tuple[
+        tuple[IgnoreFile, int], ...
+    ]  # the first that says something decides; with the length of the path of its folder
 
     def ignores(self, name: str, *, is_folder: bool) -> bool:
         """Whether git ignores a name in the folder."""
@@ -74,15 +74,12 @@ class IgnoredIn:
         return IgnoredIn(self._place, ((file, len(self._place)), *self._files))
 
 
-class Ignored:
+class Ignored(Record):
     """What is ignored in each folder of a search, which enters a folder before those in it."""
 
-    __slots__ = ("_entered", "_on_error", "_root")
-
-    def __init__(self, directory: str, on_error: OnError) -> None:
-        self._on_error = on_error
-        self._entered: dict[str, IgnoredIn | None] = {}
-        self._root = directory
+    _root: str
+    _on_error: OnError
+    _entered: dict[str, IgnoredIn | None] = field(factory=dict)
 
     def entering(self, here: str, names: Collection[str]) -> IgnoredIn | None:
         """What is ignored in a folder that has these names; None if the folder is in no repository."""

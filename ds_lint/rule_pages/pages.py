@@ -34,6 +34,7 @@ from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
 from ds_lint.knowledge import resources, tables
 from ds_lint.knowledge.keys import Target
+from ds_lint.record import Record, field
 from ds_lint.source.tree import Span
 from ds_lint.targets.pin import LIBRARIES
 
@@ -57,18 +58,15 @@ class PageError(ValueError):
     """A page that is not written as this module's docstring says."""
 
 
-class Fixed:
+class Fixed(Record):
     """What the fixes make of an example: the text, where it stands in the page, and which fixes are applied."""
 
-    __slots__ = ("safeties", "span", "text")
-
-    def __init__(self, text: str, span: Span, safeties: tuple[str, ...]) -> None:
-        self.text = text
-        self.span = span
-        self.safeties = safeties
+    text: str
+    span: Span
+    safeties: tuple[str, ...]
 
 
-class Example:
+class Example(Record):
     """One config of a page. ``findings`` are the lines that a bad one expects; ``findings_span`` is where they stand.
 
     ``fixed`` is what the fixes make of it, where the page shows that.
@@ -76,42 +74,24 @@ class Example:
     ``line`` is the number in the page of the config's first line, counted from 1, for messages about the example.
     """
 
-    __slots__ = (
-        "before",
-        "checkpoint",
-        "config",
-        "encoding",
-        "facts",
-        "files",
-        "findings",
-        "findings_span",
-        "fixed",
-        "is_run",
-        "kind",
-        "language",
-        "line",
-        "policy",
-        "stack",
-        "target",
-    )
+    kind: str
+    language: str
+    config: str
+    line: int
+    stack: Stack | None = None
+    before: Target | None = None  # what an upgrade leaves
+    policy: str | None = None  # a JSON Schema of an organisation
+    files: dict[str, str] = field(factory=dict)  # beside the config, by name
+    checkpoint: int | None = None  # ranks of the one that the launch resumes from
+    encoding: str = "utf-8"
+    is_run: bool = False  # whether it is trained with
+    findings: list[str] = field(factory=list)
+    fixed: Fixed | None = None
 
-    def __init__(self, kind: str, language: str, config: str, line: int) -> None:
-        self.kind = kind
-        self.language = language
-        self.config = config
-        self.line = line
-        self.stack: Stack | None = None
+    def __post_init__(self) -> None:
         self.target = Target()
-        self.before: Target | None = None  # what an upgrade leaves
         self.facts = Sources()
-        self.policy: str | None = None  # a JSON Schema of an organisation
-        self.files: dict[str, str] = {}  # beside the config, by name
-        self.checkpoint: int | None = None  # ranks of the one that the launch resumes from
-        self.encoding = "utf-8"
-        self.is_run = False  # whether it is trained with
-        self.findings: list[str] = []
         self.findings_span = Span(0, 0)
-        self.fixed: Fixed | None = None
 
     @property
     def data(self) -> bytes:
@@ -119,20 +99,17 @@ class Example:
         return self.config.encode(self.encoding)
 
 
-class Block:
+class Block(Record):
     """A fenced block: its info string, its text, the offsets of the text in the page, and the line it begins on.
 
     ``fence`` is the offset of the line before the text, which has the info string.
     """
 
-    __slots__ = ("fence", "info", "line", "span", "text")
-
-    def __init__(self, info: str, text: str, span: Span, line: int, fence: int) -> None:
-        self.fence = fence
-        self.info = info
-        self.text = text
-        self.span = span
-        self.line = line
+    info: str
+    text: str
+    span: Span
+    line: int
+    fence: int
 
 
 class Row(NamedTuple):

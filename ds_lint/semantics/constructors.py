@@ -175,7 +175,7 @@ def names_optimizer(config: Config) -> bool:
 def with_passed_optimizer(config: Config) -> str:
     """What a message on an error says of the optimizer, where the config has none and stays silent on who brings it."""
     is_passed = config.stack == "deepspeed" and not names_optimizer(config)
-    return " with the optimizer that the script passes in" if is_passed else ""
+    return " with the script's optimizer" if is_passed else ""
 
 
 @once

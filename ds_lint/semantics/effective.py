@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.record import Record
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.preparation import prepare
@@ -146,15 +147,12 @@ def _parameters(config: Config, given: set[KeyPath]) -> Iterator[Value]:
                 yield Value(path, default, "default", f"default of {constructor.name}")
 
 
-class Difference:
+class Difference(Record):
     """A key that two configs do not have the same value for; None for the one that lacks it."""
 
-    __slots__ = ("key", "one", "other")
-
-    def __init__(self, key: str, one: Value | None, other: Value | None) -> None:
-        self.key = key
-        self.one = one
-        self.other = other
+    key: str
+    one: Value | None
+    other: Value | None
 
 
 def differences(ones: list[Value], others: list[Value]) -> list[Difference]:

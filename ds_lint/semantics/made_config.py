@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.record import Record, field
 from ds_lint.source.tree import Member, Node, Span, node_of
 
 TYPE_CHECKING = False
@@ -12,35 +13,31 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath
 
 
-class SourceSetting:
+class SourceSetting(Record):
     """A value that is written or a default; ``path`` and ``member`` are where it stands, None for a default.
 
     A value that is not known is UNKNOWN; that of a mapping or list may be its node.
     """
 
-    __slots__ = ("member", "path", "value")
-
-    def __init__(self, value: Any, path: KeyPath | None = None, member: Member | None = None) -> None:
-        self.value = value
-        self.path = path
-        self.member = member
+    value: Any
+    path: KeyPath | None = None
+    member: Member | None = None
 
 
-class MadeConfig:
+class MadeConfig(Record):
     """The config. ``sources`` has the path of the setting behind each key of the config.
 
     What is not known is a placeholder. What no setting says is a default of the library: it stands at ``span``, and
     its source is ``around``.
     """
 
-    __slots__ = ("around", "root", "sections", "sources", "span")
+    around: KeyPath
+    span: Span
+    sources: dict[KeyPath, KeyPath] = field(factory=dict)
+    sections: dict[KeyPath, KeyPath] = field(factory=dict)  # that are there because of a setting
 
-    def __init__(self, around: KeyPath, span: Span) -> None:
-        self.around = around
-        self.span = span
-        self.sources: dict[KeyPath, KeyPath] = {}
-        self.sections: dict[KeyPath, KeyPath] = {}  # that are there because of a setting
-        self.root = Node("object", Span(span.start, span.end))
+    def __post_init__(self) -> None:
+        self.root = Node("object", Span(self.span.start, self.span.end))
 
     def source(self, path: KeyPath | None) -> KeyPath:
         """The setting that a key of the config comes from."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES, STACKS
 from ds_lint.facts import Sources
-from ds_lint.option import Record, argument, option
+from ds_lint.option import OptionRecord, argument, option
 from ds_lint.output import FORMATS
 from ds_lint.output.terminal import COLOURED
 from ds_lint.targets.pin import LIBRARIES
@@ -24,7 +24,7 @@ LIMIT = 10  # findings of one rule and severity: more of them say nothing new, a
 _CHANGES = "shown watch job"
 
 
-class Options(Record):
+class Options(OptionRecord):
     """The options of ``check``, of an editor, and of the commands about one config, which take some of them."""
 
     paths: list[str] = argument("file, directory, or - for standard input", metavar="PATH", kw_only=False)

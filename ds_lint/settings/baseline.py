@@ -12,6 +12,7 @@ import json
 import os
 
 from ds_lint.project.globs import relative
+from ds_lint.record import Record, field
 from ds_lint.settings.record import SettingsError
 from ds_lint.source import replacement
 from ds_lint.targets.text import shown
@@ -31,14 +32,11 @@ VERSION = 2
 COUNTS_ONLY = 1  # the version that has numbers instead of findings
 
 
-class KnownFindings:
+class KnownFindings(Record):
     """The findings of one file that are known: how often each, and the numbers of an older baseline by rule."""
 
-    __slots__ = ("counts", "findings")
-
-    def __init__(self) -> None:
-        self.findings: dict[Identity, int] = {}
-        self.counts: dict[str, int] = {}
+    findings: dict[Identity, int] = field(factory=dict)
+    counts: dict[str, int] = field(factory=dict)
 
     def add(self, identity: Identity) -> None:
         """Know a finding from now on, or one more like it."""
@@ -76,15 +74,14 @@ class KnownFindings:
         return [*entries, *({"rule": rule, "count": self.counts[rule]} for rule in sorted(self.counts))]
 
 
-class Baseline:
+class Baseline(Record):
     """What one baseline suppresses; ``left`` are the findings that were not met yet, by file."""
 
-    __slots__ = ("directory", "left", "path")
+    path: str
+    left: dict[str, KnownFindings]
 
-    def __init__(self, path: str, known: dict[str, KnownFindings]) -> None:
-        self.path = path
-        self.directory = os.path.dirname(path)
-        self.left = known
+    def __post_init__(self) -> None:
+        self.directory = os.path.dirname(self.path)
 
     @property
     def has_counts(self) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES, STACKS
+from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from dataclasses import KW_ONLY
     from typing import TypeAlias
 
     from ds_lint.json_schema.values import Schema
@@ -14,15 +16,12 @@ if TYPE_CHECKING:
     Kind: TypeAlias = "Scalar | RuleWord | ListOf | TableOf | Entries"
 
 
-class Scalar:
+class Scalar(Record):
     """One value. ``words`` say in a message what it is."""
 
-    __slots__ = ("fits", "schema", "words")
-
-    def __init__(self, words: str, fits: Callable[[object], bool], schema: Schema) -> None:
-        self.words = words
-        self.fits = fits
-        self.schema = schema
+    words: str
+    fits: Callable[[object], bool]
+    schema: Schema
 
     def complaints(self, value: object, place: str) -> Iterator[str]:
         """What is wrong with a value at a place in the settings."""
@@ -30,13 +29,11 @@ class Scalar:
             yield f"{place} must be {self.words}, not {shown_value(value)}"
 
 
-class RuleWord:
+class RuleWord(Record):
     """A rule, by code, name, or what its code begins with; ``several`` is false where it must be one rule."""
 
-    __slots__ = ("several",)
-
-    def __init__(self, *, several: bool) -> None:
-        self.several = several
+    _: KW_ONLY
+    several: bool
 
     @property
     def words(self) -> str:
@@ -64,14 +61,11 @@ class RuleWord:
             yield f"{place}: {no_such_rule(value)}"
 
 
-class ListOf:
+class ListOf(Record):
     """A list of values of one kind."""
 
-    __slots__ = ("item", "words")
-
-    def __init__(self, words: str, item: Kind) -> None:
-        self.words = words
-        self.item = item
+    words: str
+    item: Kind
 
     @property
     def schema(self) -> Schema:
@@ -87,15 +81,12 @@ class ListOf:
             yield from self.item.complaints(item, f"{place}[{index}]")
 
 
-class TableOf:
+class TableOf(Record):
     """A table with keys of one kind and values of another."""
 
-    __slots__ = ("key", "value", "words")
-
-    def __init__(self, words: str, key: Kind, value: Kind) -> None:
-        self.words = words
-        self.key = key
-        self.value = value
+    words: str
+    key: Kind
+    value: Kind
 
     @property
     def schema(self) -> Schema:
@@ -112,25 +103,19 @@ class TableOf:
             yield from self.value.complaints(item, f"{place}.{key}")
 
 
-class Setting:
+class Setting(Record):
     """A setting by its name, with what it is for."""
 
-    __slots__ = ("kind", "name", "text")
-
-    def __init__(self, name: str, kind: Kind, text: str) -> None:
-        self.name = name
-        self.kind = kind
-        self.text = text
+    name: str
+    kind: Kind
+    text: str
 
 
-class Entries:
+class Entries(Record):
     """A list of tables, each with settings of its own; the first of them is required."""
 
-    __slots__ = ("settings", "words")
-
-    def __init__(self, words: str, settings: tuple[Setting, ...]) -> None:
-        self.words = words
-        self.settings = settings
+    words: str
+    settings: tuple[Setting, ...]
 
     @property
     def schema(self) -> Schema:

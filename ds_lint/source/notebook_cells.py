@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from json import dumps, loads
 
+from ds_lint.record import Record
 from ds_lint.source.places import Part, Places
 from ds_lint.source.tree import Span
 
@@ -24,16 +25,13 @@ _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2
 _BETWEEN_LINES = ",\n    "  # of an array with one line, as Jupyter indents it
 
 
-class Cell:
+class Cell(Record):
     """A code cell: its number among all cells, from 1, its source, and where that starts in the text of all."""
 
-    __slots__ = ("node", "number", "source", "start")
-
-    def __init__(self, number: int, node: Node, source: str, start: int) -> None:
-        self.number = number
-        self.node = node  # of the source in the file
-        self.source = source
-        self.start = start
+    number: int
+    node: Node  # of the source in the file
+    source: str
+    start: int
 
 
 class Notebook:

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from ds_lint.record import Record
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from dataclasses import KW_ONLY
 
     from ds_lint.source.tree import Node
 
 
-class Part:
+class Part(Record):
     """A piece of the text, and where it stands in the file.
 
     ``is_verbatim`` tells that it is written there; what is not ``is_known`` is a placeholder in the text.
     """
 
-    __slots__ = ("is_known", "is_verbatim", "span", "text")
-
-    def __init__(self, text: str, span: Span, *, is_verbatim: bool = True, is_known: bool = True) -> None:
-        self.text = text
-        self.span = span
-        self.is_verbatim = is_verbatim
-        self.is_known = is_known
+    text: str
+    span: Span
+    _: KW_ONLY
+    is_verbatim: bool = True
+    is_known: bool = True
 
 
 class Places:

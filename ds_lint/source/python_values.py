@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ds_lint.record import Record
 from ds_lint.source.limits import MOST_BITS
 from ds_lint.source.python_names import ModuleNames, dotted_name, is_united
 from ds_lint.source.tree import Member, Node, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from dataclasses import KW_ONLY
 
     from ds_lint.source.python_names import Assignment
 
@@ -62,14 +64,12 @@ def _lines(text: str) -> list[str]:
     return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text.removeprefix("\ufeff"))
 
 
-class PythonValue:
+class PythonValue(Record):
     """A node, and whether it may have further keys that nothing is known of."""
 
-    __slots__ = ("is_open", "node")
-
-    def __init__(self, node: Node, *, is_open: bool = False) -> None:
-        self.node = node
-        self.is_open = is_open
+    node: Node
+    _: KW_ONLY
+    is_open: bool = False
 
 
 class Values:

@@ -14,8 +14,9 @@ _NAMED = re.compile(r"\s*([A-Za-z][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(.*)", re
 _CLAUSE = re.compile(r"(===|[=~!<>]=|[<>])\s*([0-9][\w.*+!-]*)")
 
 _VERSION = r"\d+\.\d+\.\d+(?:[._-]?(?:a|b|rc|post|dev)\d+)?"
-_TAG = re.compile(rf"v?({_VERSION})")
-_ARCHIVE = re.compile(rf"(?:([A-Za-z]+)-)?v?({_VERSION})(?:(?:\+|%2B)[\w.]+)?(?:-[^/]*\.whl|\.tar\.gz|\.zip)")
+# Rare, and slow to compile: ``re`` does it where one is met.
+_TAG = rf"v?({_VERSION})"
+_ARCHIVE = rf"(?:([A-Za-z]+)-)?v?({_VERSION})(?:(?:\+|%2B)[\w.]+)?(?:-[^/]*\.whl|\.tar\.gz|\.zip)"
 
 
 def parse(text: str, place: PinPlace, *, is_conditional: bool = False) -> Requirement | None:
@@ -44,7 +45,7 @@ def specifier_of(text: str) -> str | None:
 
 def release_of_tag(tag: str) -> str | None:
     """The release that a tag of the libraries' repositories marks; None for a branch or a commit."""
-    match = _TAG.fullmatch(tag.removeprefix("refs/tags/"))
+    match = re.fullmatch(_TAG, tag.removeprefix("refs/tags/"))
     return match[1] if match else None
 
 
@@ -65,7 +66,7 @@ def _direct(text: str) -> tuple[str, str | None]:
     path = address.partition("/")[2]  # a user before the host has an @ too
     repository, _, tag = path.partition("@")
     file = repository.rpartition("/")[2]
-    archive = _ARCHIVE.fullmatch(file)
+    archive = re.fullmatch(_ARCHIVE, file)
     release = release_of_tag(tag) or (archive[2] if archive else None)
     if "@" in named:
         match = _NAMED.fullmatch(named.partition("@")[0])

@@ -7,6 +7,7 @@ of an environment variable. Up to accelerate 0.33 it keeps them in other ways, a
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.record import Record
 from ds_lint.semantics.accelerate.deepspeed_config import flag
 from ds_lint.semantics.accelerate.refusal import is_integer
 from ds_lint.source.counts import count
@@ -37,15 +38,14 @@ _HYBRID = (
 )
 
 
-class FsdpPlugin:
+class FsdpPlugin(Record):
     """What the plugin reads of a launch; ``version`` is that of FSDP, UNKNOWN if it is not known."""
 
-    __slots__ = ("_fields", "_launch", "_variables", "version")
+    _launch: AccelerateLaunch
 
-    def __init__(self, launch: AccelerateLaunch) -> None:
-        self._launch = launch
-        self._variables = launch.table("fsdp_variables")
-        self._fields = {} if launch.has_own_plugin else launch.table("fsdp_plugin")
+    def __post_init__(self) -> None:
+        self._variables = self._launch.table("fsdp_variables")
+        self._fields = {} if self._launch.has_own_plugin else self._launch.table("fsdp_plugin")
         self.version = self._find_version()
 
     @property

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ds_lint.record import Record
 from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stage
@@ -13,35 +15,22 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Member
 
 
-class LaunchRefusal:
+class LaunchRefusal(Record):
     """Why a run does not start: what is wrong, what to write instead, and when it is found.
 
     ``path`` and ``member`` are None for what is missing. ``can_be_given`` says that a flag of the command line may set
     it. ``instead`` is the value that is clearly meant, None if that is not clear.
     """
 
-    __slots__ = ("can_be_given", "help", "instead", "label", "member", "message", "path", "stage")
-
-    def __init__(
-        self,
-        path: KeyPath | None,
-        member: Member | None,
-        message: str,
-        help: str,
-        *,
-        stage: Stage = "load",
-        label: str = "",
-        can_be_given: bool = False,
-        instead: str | int | None = None,
-    ) -> None:
-        self.instead = instead
-        self.can_be_given = can_be_given
-        self.path = path
-        self.member = member
-        self.message = message
-        self.help = help
-        self.stage = stage
-        self.label = label
+    path: KeyPath | None
+    member: Member | None
+    message: str
+    help: str
+    _: KW_ONLY
+    stage: Stage = "load"
+    label: str = ""
+    can_be_given: bool = False
+    instead: str | int | None = None
 
 
 def is_integer(value: Any) -> bool:

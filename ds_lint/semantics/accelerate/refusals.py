@@ -266,7 +266,7 @@ def _plugin(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """The settings that the plugin makes a config of."""
     steps = launch.setting("gradient_accumulation_steps")
     if steps.value not in (None, UNKNOWN) and not (is_digits(str(steps.value)) and int(str(steps.value)) > 0):
-        meant = " " if steps.value != "auto" else ', as "auto" is for a DeepSpeed config only '
+        meant = " " if steps.value != "auto" else ' ("auto" is for a DeepSpeed config)'
         yield of(
             steps,
             "gradient_accumulation_steps",

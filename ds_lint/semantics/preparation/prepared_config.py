@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.expressions import names_in
+from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,32 +19,26 @@ if TYPE_CHECKING:
     PreparationStage = Literal["creation", "arguments", "plugin", "precision", "training", "prepare"]
 
 
-class StackValue:
+class StackValue(Record):
     """What became of a key that the stack touched: its value, and what the library did with which expression."""
 
-    __slots__ = ("did", "expression", "library", "value")
-
-    def __init__(self, value: Any, library: str, did: str, expression: str) -> None:
-        self.value = value
-        self.library = library  # "transformers" or "accelerate"
-        self.did = did  # "filled", "inserted" or "overwritten"
-        self.expression = expression
+    value: Any
+    library: str  # "transformers" or "accelerate"
+    did: str  # "filled", "inserted" or "overwritten"
+    expression: str
 
 
-class Mismatch:
+class Mismatch(Record):
     """A value of the config that is not what the Trainer wants it to be.
 
     ``only_if`` is a condition under which the Trainer compares them, if it is not known whether it holds.
     """
 
-    __slots__ = ("expression", "only_if", "path", "wanted", "written")
-
-    def __init__(self, path: KeyPath, written: Any, wanted: Any, expression: str, only_if: str | None = None) -> None:
-        self.path = path
-        self.written = written
-        self.wanted = wanted
-        self.expression = expression
-        self.only_if = only_if
+    path: KeyPath
+    written: Any
+    wanted: Any
+    expression: str
+    only_if: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -84,19 +79,18 @@ class StackRefusal:
         self.stage = stage
 
 
-class PreparedConfig:
+class PreparedConfig(Record):
     """The config as it ends, and what was done to it."""
 
-    __slots__ = ("config", "is_tripped_by_model", "left", "mismatches", "refusals", "settings", "unsized")
-
-    def __init__(self, config: ConfigObject) -> None:
-        self.config = config
-        self.settings: dict[KeyPath, StackValue] = {}
-        self.mismatches: list[Mismatch] = []
-        self.refusals: list[StackRefusal] = []
-        self.unsized: dict[KeyPath, str] = {}  # keys that need a hidden size, and the library that does not find it
-        self.is_tripped_by_model = False  # the Trainer asks it for a hidden size that it does not have, and raises
-        self.left: list[KeyPath] = []  # an "auto" that Accelerate meets and that is not filled
+    config: ConfigObject
+    settings: dict[KeyPath, StackValue] = field(factory=dict)
+    mismatches: list[Mismatch] = field(factory=list)
+    refusals: list[StackRefusal] = field(factory=list)
+    unsized: dict[KeyPath, str] = field(
+        factory=dict
+    )  # keys that need a hidden size, and the library that does not find it
+    is_tripped_by_model: bool = False  # the Trainer asks it for a hidden size that it does not have, and raises
+    left: list[KeyPath] = field(factory=list)  # an "auto" that Accelerate meets and that is not filled
 
     @property
     def is_refused(self) -> bool:

@@ -296,9 +296,10 @@ def persistence(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         unit="elements",
         bad=bad,
         kept=f"{kept:,} of {whole:,} elements of your model stay whole on every rank ({share:.2%})",
-        broken=f"parameters of up to {threshold.value:,} elements stay whole on every rank: {kept:,} of the {whole:,} "
-        f"elements of your model ({share:.0%}), so ZeRO shards {'little' if bad == 'fail' else 'only a part'} of it",
-        help="Lower `zero_optimization.stage3_param_persistence_threshold`; 0 shards everything.",
+        broken=f"parameters of up to {threshold.value:,} elements stay whole on every rank: {kept:,} of {whole:,} "
+        f"({share:.0%})",
+        help="Lower `zero_optimization.stage3_param_persistence_threshold`; 0 shards everything. ZeRO shards "
+        f"{'little' if bad == 'fail' else 'only a part'} of your model.",
     )
 
 
