@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,15 +45,12 @@ def _replace_compiler(tell: Callable[[str], None]) -> None:
     """Tell of models that are compiled; libraries compile functions of their own."""
     import torch
 
-    compiled = torch.compile
-
-    @functools.wraps(compiled)
-    def told(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+    @around(torch, "compile")
+    def told(compiled: Any, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(getattr(model, "__self__", model), torch.nn.Module):  # ``Module.compile`` compiles its method
             tell(_COMPILE)
         return compiled(model, *args, **kwargs)
 
-    torch.compile = told
     imports.after("torch._dynamo.config", lambda config: setattr(config, "suppress_errors", True))
 
 
@@ -71,18 +69,15 @@ def _of_questions(tell: Callable[[str], None], questions: ModuleType) -> None:
 
 def _of_models(tell: Callable[[str], None], modeling: ModuleType) -> None:
     name = "_check_and_adjust_attn_implementation"
-    check = getattr(modeling.PreTrainedModel, name, None)
-    if check is None:
+    if not hasattr(modeling.PreTrainedModel, name):
         return
 
-    @functools.wraps(check)
-    def checked(model: Any, attention: str | None, *args: Any, **kwargs: Any) -> Any:
+    @around(modeling.PreTrainedModel, name)
+    def checked(check: Any, model: Any, attention: str | None, *args: Any, **kwargs: Any) -> Any:
         if attention is not None and _FLASH in attention and _has_flash(model):
             tell(_ATTENTION.format(attention))
             attention = None  # which of torch's own the model supports
         return check(model, attention, *args, **kwargs)
-
-    setattr(modeling.PreTrainedModel, name, checked)
 
 
 def _has_flash(model: Any) -> bool:
@@ -112,14 +107,11 @@ def _of_transformers(training_args: ModuleType) -> None:
 
 def _of_launcher(runner: Any) -> None:
     """The machine has as many slots as ``--include`` or CUDA_VISIBLE_DEVICES names GPUs of it."""
-    choose = runner.parse_inclusion_exclusion
 
-    @functools.wraps(choose)
-    def chosen(resource_pool: Any, inclusion: str, exclusion: str) -> Any:
+    @around(runner, "parse_inclusion_exclusion")
+    def chosen(choose: Any, resource_pool: Any, inclusion: str, exclusion: str) -> Any:
         host, _, named = inclusion.partition(":")
         slots = [int(slot) for slot in named.split(",") if slot.isdecimal()]
         if host in resource_pool and slots:
             resource_pool = {**resource_pool, host: max(resource_pool[host], max(slots) + 1)}
         return choose(resource_pool, inclusion, exclusion)
-
-    runner.parse_inclusion_exclusion = chosen

@@ -13,6 +13,7 @@ from ds_lint.smoke.probe import imports
 from ds_lint.smoke.probe.frameworks import Frameworks
 from ds_lint.smoke.probe.plan import TRAIN
 from ds_lint.smoke.probe.presence import AFTER, BEFORE, IMPORT, INITIALIZE
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,14 +61,11 @@ class _Engines:
 
     def watch(self, deepspeed: Any) -> None:
         """Wrap ``deepspeed.initialize``."""
-        initialize = deepspeed.initialize
-        signature = inspect.signature(initialize)
+        signature = inspect.signature(deepspeed.initialize)
 
-        @functools.wraps(initialize)
-        def observed(*args: Any, **kwargs: Any) -> Any:
+        @around(deepspeed, "initialize")
+        def observed(initialize: Any, /, *args: Any, **kwargs: Any) -> Any:
             return self._initialize(initialize, signature.bind_partial(*args, **kwargs).arguments)
-
-        deepspeed.initialize = observed
 
     def watch_class(self, module: ModuleType) -> None:
         """Hook the class of the engines."""
@@ -102,33 +100,25 @@ class _Engines:
 
     def watch_pipelines(self, module: ModuleType) -> None:
         """A ``PipelineEngine`` makes its steps within ``train_batch``."""
-        PipelineEngine = module.PipelineEngine  # noqa: N806 - a class
 
-        train_batch = PipelineEngine.train_batch
-
-        def watched(engine: Any, *args: Any, **kwargs: Any) -> Any:
+        @around(module.PipelineEngine, "train_batch")
+        def watched(train_batch: Any, engine: Any, *args: Any, **kwargs: Any) -> Any:
             one = self._observer_of(engine)
             if one is None:
                 return train_batch(engine, *args, **kwargs)
             return one.train_batch(engine, args, kwargs, train_batch)
 
-        PipelineEngine.train_batch = watched
-
     def watch_setters(self, module: ModuleType) -> None:
         """What a script calls to change gradients that ZeRO holds."""
         for name in _SETTERS:
-            if (setter := getattr(module, name, None)) is not None:
-                setattr(module, name, self._watched_setter(setter))
+            if hasattr(module, name):
+                around(module, name)(self._set_gradient)
 
-    def _watched_setter(self, setter: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(setter)
-        def watched(parameter: Any, *args: Any, **kwargs: Any) -> Any:
-            for one in self._observed:
-                if any(parameter is own for own in one.engine.module.parameters()):
-                    one.shown.changes_gradients = True
-            return setter(parameter, *args, **kwargs)
-
-        return watched
+    def _set_gradient(self, setter: Callable[..., Any], parameter: Any, *args: Any, **kwargs: Any) -> Any:
+        for one in self._observed:
+            if any(parameter is own for own in one.engine.module.parameters()):
+                one.shown.changes_gradients = True
+        return setter(parameter, *args, **kwargs)
 
     def _made_step(self) -> None:
         """End the run if every engine that makes steps has made those of the run; all ranks count the same."""
@@ -173,12 +163,8 @@ class _Engines:
 
 def _note_phase(presence: Presence, owner: str, name: str, phase: str, module: ModuleType) -> None:
     """The script is in a phase while a method runs."""
-    place = getattr(module, owner)
-    method = getattr(place, name)
 
-    @functools.wraps(method)
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    @around(getattr(module, owner), name)
+    def noted(method: Any, /, *args: Any, **kwargs: Any) -> Any:
         with presence.during(phase):
             return method(*args, **kwargs)
-
-    setattr(place, name, noted)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,10 +58,8 @@ class Frameworks:
         return any(one is not None and one.__module__.partition(".")[0] not in _LIBRARIES for one in saving)
 
     def _watch_trainer(self, module: ModuleType) -> None:
-        train = module.Trainer.train
-
-        @functools.wraps(train)
-        def watched(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        @around(module.Trainer, "train")
+        def watched(train: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
             before, self.trainer = self.trainer, trainer
             self._has_own_optimizer = trainer.optimizer is not None or trainer.lr_scheduler is not None
             try:
@@ -69,20 +67,14 @@ class Frameworks:
             finally:
                 self.trainer = before
 
-        module.Trainer.train = watched
-
     def _watch_accelerator(self, module: ModuleType) -> None:
-        prepare = module.Accelerator._prepare_deepspeed  # noqa: SLF001 - where Accelerate makes an engine
-
-        @functools.wraps(prepare)
-        def watched(accelerator: Any, *args: Any, **kwargs: Any) -> Any:
+        @around(module.Accelerator, "_prepare_deepspeed")  # where Accelerate makes an engine
+        def watched(prepare: Any, accelerator: Any, *args: Any, **kwargs: Any) -> Any:
             before, self.accelerator = self.accelerator, accelerator
             try:
                 return prepare(accelerator, *args, **kwargs)
             finally:
                 self.accelerator = before
-
-        module.Accelerator._prepare_deepspeed = watched  # noqa: SLF001
 
 
 @contextlib.contextmanager

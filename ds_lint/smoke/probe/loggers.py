@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from ds_lint.smoke.probe.plan import Plan
@@ -68,19 +68,10 @@ def install(plan: Plan) -> None:
     imports.after("clearml", lambda module: module.Task.set_offline(offline_mode=True))
 
 
-def _force(name: str, arguments: dict[str, Any], module: ModuleType) -> None:
+def _force(name: str, arguments: dict[str, Any], owner: Any) -> None:
     """A function gets these arguments, whatever the script gives it by name."""
-    function = getattr(module, name, None)
-    if function is not None:
-        setattr(module, name, _with(function, arguments))
-
-
-def _with(function: Callable[..., Any], arguments: dict[str, Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def forced(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **{**kwargs, **arguments})
-
-    return forced
+    if getattr(owner, name, None) is not None:
+        around(owner, name)(lambda function, /, *args, **kwargs: function(*args, **{**kwargs, **arguments}))
 
 
 def _do_nothing(name: str, answer: object, module: ModuleType) -> None:
@@ -102,4 +93,4 @@ def _be_offline(folder: str, module: Any) -> None:
 
 def _write_into(folder: str, module: Any) -> None:
     """The repository of ``aim``, which may be a server."""
-    module.Run.__init__ = _with(module.Run.__init__, {"repo": folder})
+    _force("__init__", {"repo": folder}, module.Run)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
 from ds_lint.smoke.probe.leading import Leading
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,70 +62,51 @@ def install(plan: Plan) -> None:
 def _lead_argument(owner: str, name: str, argument: str, lead: Callable[[Any], Any], module: ModuleType) -> None:
     place: Any = getattr(module, owner, None) if owner else module
     function = vars(place).get(name) if place is not None else None
-    if function is not None:
-        setattr(place, name, _with_led(function, argument, lead))
+    if function is None:
+        return
+    names = list(inspect.signature(function).parameters)
+    position = names.index(argument) if argument in names else None
 
-
-def _with_led(function: Callable[..., Any], argument: str, lead: Callable[[Any], Any]) -> Callable[..., Any]:
-    """A function whose argument is led elsewhere; what does not fit its signature is for itself to reject."""
-    signature = inspect.signature(function)
-    position = list(signature.parameters).index(argument) if argument in signature.parameters else None
-
-    @functools.wraps(function)
-    def led(*args: Any, **kwargs: Any) -> Any:
+    @around(place, name)
+    def led(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if argument in kwargs:
             kwargs[argument] = lead(kwargs[argument])
         elif position is not None and position < len(args):
             args = (*args[:position], lead(args[position]), *args[position + 1 :])
-        return function(*args, **kwargs)
-
-    return led
+        return function(*args, **kwargs)  # which rejects what does not fit its signature
 
 
 def _lead_training_arguments(leading: Leading, module: ModuleType) -> None:
     """The Trainer gets an ``output_dir`` that looks empty: it rotates no checkpoint of the user, and finds none."""
-    prepare = module.TrainingArguments.__post_init__
 
-    @functools.wraps(prepare)
-    def led(arguments: Any) -> None:
+    @around(module.TrainingArguments, "__post_init__")
+    def led(prepare: Any, arguments: Any) -> None:
         prepare(arguments)
         arguments.output_dir = leading.led(arguments.output_dir)
         if getattr(arguments, "logging_dir", None) is not None:
             arguments.logging_dir = leading.led(arguments.logging_dir)
 
-    module.TrainingArguments.__post_init__ = led
-
 
 def _find_own_checkpoint(leading: Leading, module: Any) -> None:
     """``resume_from_checkpoint=True`` asks for a checkpoint that the user has: it is read where it is."""
-    find = module.get_last_checkpoint
 
-    @functools.wraps(find)
-    def found(folder: Any) -> Any:
+    @around(module, "get_last_checkpoint")
+    def found(find: Any, folder: Any) -> Any:
         own = leading.own(folder)
         return (find(folder) if os.path.isdir(folder) else None) or (find(own) if os.path.isdir(own) else None)
 
-    module.get_last_checkpoint = found
-
 
 def _lead_projects(leading: Leading, module: ModuleType) -> None:
-    set_directories = module.ProjectConfiguration.set_directories
-
-    @functools.wraps(set_directories)
-    def led(project: Any, project_dir: Any = None) -> None:
+    @around(module.ProjectConfiguration, "set_directories")
+    def led(set_directories: Any, project: Any, project_dir: Any = None) -> None:
         project.logging_dir = leading.led(project.logging_dir)
         set_directories(project, leading.led(project_dir))
-
-    module.ProjectConfiguration.set_directories = led
 
 
 def _lead_monitor(owner: str, leading: Leading, module: ModuleType) -> None:
     """A monitor in the config of DeepSpeed; its files go to the home folder if it names none."""
-    monitor = getattr(module, owner)
-    begin = monitor.__init__
 
-    @functools.wraps(begin)
-    def led(self: Any, config: Any) -> None:
-        begin(self, config.model_copy(update={"output_path": leading.led(config.output_path or os.path.abspath(""))}))
-
-    monitor.__init__ = led
+    @around(getattr(module, owner), "__init__")
+    def led(begin: Any, monitor: Any, config: Any) -> None:
+        path = leading.led(config.output_path or os.path.abspath(""))
+        begin(monitor, config.model_copy(update={"output_path": path}))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,26 +26,16 @@ def install(plan: Plan) -> None:
             config.nvme_path = on_cpus if plan.uses_cpu else path / name
 
     def of_parameters(module: ModuleType) -> None:
-        owner = module.AsyncPartitionedParameterSwapper
-        configure = owner._configure_aio  # noqa: SLF001 - it makes the folder
-
-        @functools.wraps(configure)
-        def led(swapper: Any, ds_config: Any) -> None:
+        @around(module.AsyncPartitionedParameterSwapper, "_configure_aio")  # it makes the folder
+        def led(configure: Any, swapper: Any, ds_config: Any) -> None:
             lead(ds_config.zero_config.offload_param)
             configure(swapper, ds_config)
 
-        owner._configure_aio = led  # noqa: SLF001
-
     def of_states(module: ModuleType) -> None:
-        owner = module.DeepSpeedZeroOptimizer_Stage3
-        configure = owner._configure_tensor_swapping  # noqa: SLF001 - it makes the folder
-
-        @functools.wraps(configure)
-        def led(optimizer: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        @around(module.DeepSpeedZeroOptimizer_Stage3, "_configure_tensor_swapping")  # it makes the folder
+        def led(configure: Any, optimizer: Any, config: Any, *args: Any, **kwargs: Any) -> None:
             lead(config)
             configure(optimizer, config, *args, **kwargs)
-
-        owner._configure_tensor_swapping = led  # noqa: SLF001
 
     imports.after("deepspeed.runtime.swap_tensor.partitioned_param_swapper", of_parameters)
     imports.after("deepspeed.runtime.zero.stage3", of_states)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.smoke.journal import hook
 from ds_lint.smoke.probe import imports
 from ds_lint.smoke.probe.leading import Leading
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -28,40 +29,30 @@ def install(plan: Plan) -> None:
 
 def _torch(module: ModuleType) -> None:
     """``torch.save`` with a path, whatever calls it."""
-    writer = module._open_zipfile_writer_file  # noqa: SLF001 - the one that opens the file
-    begin = writer.__init__
 
-    @functools.wraps(begin)
-    def watched(self: Any, name: Any) -> None:
+    @around(module._open_zipfile_writer_file, "__init__")  # noqa: SLF001 - the one that opens the file
+    def watched(begin: Any, writer: Any, name: Any) -> None:
         hook.about_to_write(name)
-        begin(self, name)
-
-    writer.__init__ = watched
+        begin(writer, name)
 
 
 def _safetensors(leading: Leading, module: ModuleType) -> None:
     """``save_file``, and thereby the user's own file stays if there is one."""
-    write = module.serialize_file
 
-    @functools.wraps(write)
-    def watched(tensors: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
+    @around(module, "serialize_file")
+    def watched(write: Any, tensors: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
         path = leading.for_saving(filename)
         hook.about_to_write(path)
         return write(tensors, path, *args, **kwargs)
 
-    module.serialize_file = watched  # type: ignore[attr-defined]
-
 
 def _tokenizers(module: ModuleType) -> None:
     """``Tokenizer.save``, in Rust, also that of a fast tokenizer of transformers."""
-    save = module.Tokenizer.save
 
-    @functools.wraps(save)
-    def watched(tokenizer: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+    @around(module.Tokenizer, "save")
+    def watched(save: Any, tokenizer: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
         hook.about_to_write(path)
         return save(tokenizer, path, *args, **kwargs)
-
-    module.Tokenizer.save = watched
 
 
 def _arrow(module: ModuleType) -> None:
@@ -77,12 +68,8 @@ def _arrow(module: ModuleType) -> None:
 
 
 def _parquet(module: ModuleType) -> None:
-    begin = module.ParquetWriter.__init__
-
-    @functools.wraps(begin)
-    def watched(self: Any, where: Any, *args: Any, **kwargs: Any) -> None:
+    @around(module.ParquetWriter, "__init__")
+    def watched(begin: Any, writer: Any, where: Any, *args: Any, **kwargs: Any) -> None:
         if isinstance(where, str):
             hook.about_to_write(where)
-        begin(self, where, *args, **kwargs)
-
-    module.ParquetWriter.__init__ = watched
+        begin(writer, where, *args, **kwargs)
