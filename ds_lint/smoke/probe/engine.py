@@ -1,9 +1,4 @@
-"""One engine of the user's script on one rank, from ``deepspeed.initialize`` to the last step of the run.
-
-Each part of the observation has a module: what the engine is made of (``initialization``), its inputs and passes
-(``micro_steps``), what changes it otherwise (``changes``), its checkpoint (``saving``), the second start (``replay``),
-and what it takes (``measured``).
-"""
+"""One engine of the user's script on one rank, from ``deepspeed.initialize`` to the last step of the run."""
 
 from __future__ import annotations
 

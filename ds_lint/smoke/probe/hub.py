@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,16 +34,16 @@ def _replace(module: ModuleType) -> None:
     """The methods of HfApi, and the functions that are those of one object of it."""
     for name, method in list(vars(module.HfApi).items()):
         if name.startswith(_CHANGING) and inspect.isfunction(method):
-            setattr(module.HfApi, name, _sends_nothing(module, name, method))
+            _send_nothing(module, name, method)
             if hasattr(module, name):
                 setattr(module, name, getattr(module.api, name))
 
 
-def _sends_nothing(module: ModuleType, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def _send_nothing(module: ModuleType, name: str, method: Callable[..., Any]) -> None:
     signature = inspect.signature(method)
 
-    @functools.wraps(method)
-    def instead(*args: Any, **kwargs: Any) -> Any:
+    @around(module.HfApi, name)
+    def instead(_method: Any, /, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind_partial(*args, **kwargs).arguments
         answer = _answer(module, name, given)
         if not given.get("run_as_future"):
@@ -51,8 +51,6 @@ def _sends_nothing(module: ModuleType, name: str, method: Callable[..., Any]) ->
         future: Future[Any] = Future()
         future.set_result(answer)
         return future
-
-    return instead
 
 
 def _answer(module: ModuleType, name: str, given: dict[str, Any]) -> Any:

@@ -36,29 +36,25 @@ class Initialization:
         self._plan = plan
         self._maker = maker
         self._log = recorder.start("deepspeed.")
-        self._config: Any = None
-        self._path: str | None = None
         self._own_rates = maker.own_rates(given)
         self._model_class = ""
-        evidence = Evidence(0)
+        self._evidence = Evidence(0)
         model, parameters = given.get("model"), given.get("model_parameters")
         if parameters is not None and not isinstance(parameters, (list, tuple, dict)):
             parameters = self.given["model_parameters"] = list(parameters)  # an iterator can be read once
         if model is not None:
             self._model_class = _class_of(model)
-            evidence.parameters = list(_parameters(model, given.get("optimizer"), parameters))
-            evidence.tied = tied(model)
-            evidence.model_buffers = sum(buffer.numel() for buffer in model.buffers())
-        self._evidence = evidence
+            self._evidence.parameters = list(_parameters(model, given.get("optimizer"), parameters))
+            self._evidence.tied = tied(model)
+            self._evidence.model_buffers = sum(buffer.numel() for buffer in model.buffers())
         name = "config" if given.get("config") is not None else "config_params"
         config = given.get(name)
         if config is None:
             config = getattr(given.get("args"), "deepspeed_config", None)
+        self._path = os.path.abspath(os.fspath(config)) if isinstance(config, (str, os.PathLike)) else None
+        self._config: Any = copy.deepcopy(recorder.plain(config)) if isinstance(config, dict) else None
         if isinstance(config, dict):
-            self._config = copy.deepcopy(recorder.plain(config))
             self.given[name] = recorder.wrap(recorder.plain(config), (), self._log)
-        elif isinstance(config, (str, os.PathLike)):
-            self._path = os.path.abspath(os.fspath(config))
         self.meter = EngineMeter()
 
     def made(self, engine: Any) -> shown.ShownEngine:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts import shapes
 from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe.wrapping import around
 from ds_lint.smoke.records.small_model import Sizes, shrink
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ class _Models:
     def of_classes(self, module: ModuleType) -> None:
         """Models are made of small configs, and no weights are loaded."""
         cls = module.PreTrainedModel
-        begin, load, make = cls.__init__, cls.from_pretrained.__func__, cls._from_config.__func__
+        load, make = cls.from_pretrained.__func__, cls._from_config.__func__
 
-        @functools.wraps(begin)
-        def begun(model: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        @around(cls, "__init__")
+        def begun(begin: Any, model: Any, config: Any, *args: Any, **kwargs: Any) -> None:
             if not self._is_silent:  # the classes that inherit from this one make their layers after it
                 self._shrink(config)
                 self._tell(type(model), config)
@@ -88,7 +89,6 @@ class _Models:
                 self._tell(cls, config)  # before the context of ZeRO-3, in which nothing can be counted
             return make(cls, config, *args, **kwargs)
 
-        cls.__init__ = begun
         cls.from_pretrained = classmethod(from_pretrained)
         cls._from_config = classmethod(_from_config)
 
