@@ -16,7 +16,7 @@ from ds_lint.smoke.probe.changes import OutsideChanges
 from ds_lint.smoke.probe.micro_steps import MicroSteps
 from ds_lint.smoke.probe.plan import TRAIN
 from ds_lint.smoke.probe.replay import Replay
-from ds_lint.smoke.probe.saving import EngineCheckpoint
+from ds_lint.smoke.probe.saving import EngineCheckpoint, no_room
 from ds_lint.smoke.records import shown
 from ds_lint.smoke.standins import ops
 
@@ -203,7 +203,7 @@ class ObservedEngine:
         if not self.shown.is_pipeline:
             evidence.stale = stale(self.engine)
         self._meter.at_checkpoint(self.engine, evidence, self._trainer)
-        self.shown.no_room = measured.no_room(self.engine, evidence, self._plan.folder)
+        self.shown.no_room = no_room(self.engine, evidence, self._plan.folder)
         if self.shown.no_room is None:
             self._presence.enter("save")
             self.checkpoint.save(self.engine)

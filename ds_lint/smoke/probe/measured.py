@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ds_lint.diagnostics.verdict import OF_DS_LINT, OF_INITIALIZE, OF_SCRIPT
-from ds_lint.smoke.observe import whole_weights
 from ds_lint.smoke.probe.communication import CommunicationProfile
 from ds_lint.smoke.records.shown import Length, Measured
 
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 _STATUS, _REFERENCES = "/proc/self/status", "/proc/self/clear_refs"
 _RESETS_PEAK = "5"  # CLEAR_REFS_MM_HIWATER_RSS in fs/proc/task_mmu.c of Linux
 _KIB = 1024
-_GB = 10**9
-_NOT_SAVED = ("parameters", "gradients")  # of what a rank holds: the parameters are counted whole
 _SWAPPED = ".tensor.swp"  # the files of DeepSpeed on NVMe
 
 
@@ -201,22 +197,3 @@ def of_all_ranks(number: int, device: Any) -> int:
     total = torch.tensor(number, dtype=torch.int64, device=device)
     torch.distributed.all_reduce(total)
     return int(total)
-
-
-def no_room(engine: Any, evidence: Evidence, folder: str) -> str | None:
-    """Why the checkpoint and the model are not saved, if the disk has no room for them; every rank says the same.
-
-    A checkpoint has the master weights and the states of all ranks, and below stage 3 the weights; the model has them
-    once more. Frozen weights and what lies on NVMe are not counted, so a disk that is almost full may fill up.
-    """
-    weights = whole_weights.bytes_of(engine) * (1 if evidence.engine is not None and evidence.engine.stage == 3 else 2)
-    is_of_rank = evidence.engine is None or evidence.engine.stage > 0 or evidence.rank == 0  # else all have the same
-    own = sum(held.bytes for kind, held in evidence.held.items() if kind not in _NOT_SAVED) if is_of_rank else 0
-    size = of_all_ranks(own, engine.device) + weights
-    free = torch.tensor(shutil.disk_usage(folder).free, dtype=torch.int64, device=engine.device)
-    torch.distributed.all_reduce(free, op=torch.distributed.ReduceOp.MIN)
-    room = int(free)
-    if size <= room:
-        return None
-    there = f"the disk of {folder} has {room / _GB:,.1f} GB free"
-    return f"the checkpoint and the model take about {size / _GB:,.1f} GB, and {there}"
