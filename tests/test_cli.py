@@ -653,7 +653,7 @@ def test_ranks_that_do_not_divide_by_the_nodes_are_a_finding_with_numbers_that_f
         result = run("check", "clean.json", "--world-size", ranks, "--nodes", nodes, "--output-format", "json")
         found = [one for one in json.loads(result.stdout)["findings"] if one["code"] == "DS838"]
         assert len(found) == number
-        assert all(one["help"] == "Give a world size of 6 or 9 (--world-size), or 2 nodes (--nodes)." for one in found)
+        assert all("Give a world size of 6 or 9 (--world-size), or 2 nodes (--nodes)." in one["help"] for one in found)
     result = run("check", "clean.json", "--world-size", "999999999989", "--nodes", "999999999")
     assert "DS838" in result.stdout
 

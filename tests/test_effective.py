@@ -119,7 +119,7 @@ def test_a_config_that_is_refused_says_by_what(run, ds):
     ds.write_text(json.dumps({**CONFIG, "gradient_clipping": 0.5}), encoding="utf-8")
     result = run("effective", "ds.json", *ARGUMENTS)
     assert result.returncode == 0
-    assert result.stderr.startswith("note: ds.json is rejected: DS610 `gradient_clipping` is 0.5, but the training")
+    assert result.stderr.startswith("note: ds.json is rejected: DS610 `gradient_clipping` is 0.5, but `max_grad_norm`")
     assert lines(result)["gradient_clipping"] == "0.5 written, ds.json:1"
 
 

@@ -103,7 +103,7 @@ def test_what_the_command_line_sets_wins_over_the_recipe(run, write, launch):
     assert mismatches(run, ".") == []
     write({"run.sh": f"set -e\n{launch[:-1]}4\n"})
     (finding,) = mismatches(run, ".")
-    assert "have 4 (`gradient_accumulation_steps`, ./run.sh:2)" in finding["message"]
+    assert "have 4 (./run.sh:2)" in finding["message"]
     assert ("./run.sh", 2) in places(finding)
 
 

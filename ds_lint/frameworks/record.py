@@ -82,8 +82,8 @@ class GivenFields(NamedTuple):
 class Framework(NamedTuple):
     """A framework that trains with the Trainer, by a recipe or by flags.
 
-    A recipe of it has the key ``model`` and one of ``keys``, which only its recipes have. A script is known to be of it
-    by ``flag`` on its command line. ``adapter`` and ``quantized`` give the field by which it trains an adapter and
+    A recipe of it has the key ``model`` and one of ``keys``; no recipe of another has both. A script is known to be of
+    it by ``flag`` on its command line. ``adapter`` and ``quantized`` give the field by which it trains an adapter and
     loads a quantized model; ``trains_otherwise`` says that something else than the Trainer trains, or with other
     arguments, which any of the fields ``otherwise`` means too.
     """
@@ -95,7 +95,7 @@ class Framework(NamedTuple):
     model: str = ""
     keys: frozenset[str] = frozenset()
     flag: str = ""
-    recipe_flag: str = "config"  # behind which the command line may name the recipe; empty if it is the first word
+    recipe_flag: str = "config"  # may name the recipe, too; empty: the first word does
     sweeps: str = ""  # the option with which it trains several times, with other values than the recipe has
     renames: bool = False  # the training arguments are computed of fields with names of its own
     presets: tuple[str, ...] = ()  # configs of its own, by the words that name them

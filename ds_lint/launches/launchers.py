@@ -21,10 +21,10 @@ class Launcher(NamedTuple):
     """A program that starts ranks, by the name that reports have for it.
 
     ``names`` are the programs, and the modules that ``python -m`` starts, each with the words of which one must be
-    behind it; none if there is no such word. ``ranks`` reads off a call how many it starts. One that is ``per_gpu``
-    starts a process for each GPU, with options of its own before the script: ``parser`` is the library that has their
-    parser and the files there, and ``as_module`` the option that starts a module instead of a script. One that is
-    ``around`` others starts any program on any node.
+    behind it; none if there is no such word. ``ranks`` reads off a call how many it starts. One that
+    ``is_per_gpu`` starts a process for each GPU, with options of its own before the script: ``parser`` is the library
+    that has their parser and the files there, and ``as_module`` the option that starts a module instead of a script.
+    One that ``is_around`` others starts any program on any node.
     """
 
     name: str

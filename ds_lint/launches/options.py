@@ -79,7 +79,7 @@ def parsed(launcher: str, words: list[Word], unknown: Sequence[UnknownWord | Non
         key = known.lstrip("-").replace("-", "_")
         if sign:
             options[key] = value
-        elif takes.get(known) == "0":
+        elif takes.get(known) == "0" or (known not in takes and left and is_flag(left[0] or "")):
             options[key] = ""
         else:
             options[key] = left.pop(0) if left else None

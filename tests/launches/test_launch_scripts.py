@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from real_bash import programs
 
+from ds_lint.launches.options import parsed
 from ds_lint.source.shell.interpreter import follow
 from ds_lint.source.shell.unknowns import is_known
 
@@ -61,3 +62,8 @@ def test_the_scripts_of_users_start_what_bash_starts():
             if not any(agree(one, words) for one in ours)
         ]
     assert different == []
+
+
+def test_an_option_that_is_not_known_takes_no_option_behind_it():
+    found = parsed("torchrun", ["--not-known-yet", "--nproc_per_node", "4", "train.py"])
+    assert (found.options["nproc_per_node"], found.rest) == ("4", ["train.py"])

@@ -31,6 +31,7 @@ def test_formats_know_nothing_of_checks_and_engine(module):
         "ds_lint.diagnostics",
         "ds_lint.source",
         "ds_lint.output",
+        "ds_lint.record",
         "ds_lint.rule_pages.pages",
         "ds_lint.targets.text",
         *(("ds_lint.memory",) if module.startswith("memory") else ()),  # what they print is an answer
