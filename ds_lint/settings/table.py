@@ -24,7 +24,9 @@ from ds_lint.settings.kinds import (
 _OF_A_RUN = (
     Setting("stack", STACK, "What loads the configs: DeepSpeed alone, the Hugging Face Trainer, or Accelerate."),
     *(
-        Setting(fact.dashed, NUMBER if fact.is_number else text(fact.words), fact.sentence)
+        Setting(
+            fact.dashed, NUMBER if fact.is_number else text(fact.words or "a text that is not empty"), fact.sentence
+        )
         for fact in Sources.options()
         if fact.part == "facts"
     ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint import output
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -205,8 +207,7 @@ FIXES = tuple(
     )
 )
 FORMATS = tuple(
-    Case(f"--output-format {name}", _FOUND, 100, ("check", "--output-format", name))
-    for name in ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "markdown")
+    Case(f"--output-format {name}", _FOUND, 100, ("check", "--output-format", name)) for name in output.FORMATS
 )
 OTHERS = (
     Case("--add-ignore", _json(_UNKNOWN), 100, ("check", "--add-ignore", "--stack", "deepspeed")),

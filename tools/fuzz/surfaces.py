@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.output import FORMATS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -173,12 +175,11 @@ _PYTHONS = (
     "import subprocess\nsubprocess.run(['deepspeed', '--num_gpus', str(8), 'train.py', '--deepspeed', 'ds.json'])\n",
 )
 
-_FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit", "markdown")
 _PROJECT = (("ds.json", DS), ("train.py", TRAIN))
 _CHECK = ("check", "--color", "never")
 _SIZE = ("--world-size", "8", "--gpu", "A100-80GB", "--micro-batch", "2", "--sequence-length", "512")
 _EVERY = (
-    *((*_CHECK, "ds.json", "--output-format", name) for name in _FORMATS),
+    *((*_CHECK, "ds.json", "--output-format", name) for name in FORMATS),
     *((*_CHECK, "ds.json", "--stack", stack) for stack in ("deepspeed", "trainer", "accelerate")),
     (*_CHECK, "ds.json", "--world-size", "6", "--nodes", "2", "--gpu", "V100", "--host-memory", "64GB"),
     (*_CHECK, "ds.json", "--model", "model", "--trainer-args", "--bf16 True --per_device_train_batch_size 3"),

@@ -15,18 +15,13 @@ if TYPE_CHECKING:
 
 INDEX = "rules/index.md"
 
-_OPTIONS = {  # what an option of an example says, in words
-    "deepspeed": "deepspeed {}",
-    "transformers": "transformers {}",
-    "accelerate": "accelerate {}",
+_OPTIONS = {  # what an option of an example says, where its name and value are not words enough
     "from": "upgrading from deepspeed {}",
     "checkpoint": "resuming from {} ranks",
     "world-size": "{} ranks",
     "nodes": "{} nodes",
     "gpu": "on {}",
     "host-memory": "{} of host memory",
-    "libaio": "libaio {}",
-    "model": "model {}",
     "trainer-args": "with {}",
     "encoding": "stored as {}",
     "ellipsis": "... is {} times the character before it",
@@ -139,7 +134,7 @@ def _linted(words: list[str]) -> str:
     """For whom an example was linted, and what was known."""
     given = dict(word.partition("=")[::2] for word in words[1:])
     stack = given.pop("stack", None)
-    said = [_OPTIONS[option].format(value.replace("|", " ")) for option, value in given.items()]
+    said = [_OPTIONS.get(option, f"{option} {{}}").format(value.replace("|", " ")) for option, value in given.items()]
     linted = "Checked for " + (LOADERS[stack] if stack in STACKS else "every stack that may load it")
     return ", ".join([linted if words[0] == "bad" else f"No findings: {linted[0].lower()}{linted[1:]}", *said])
 
