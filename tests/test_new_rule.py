@@ -151,3 +151,9 @@ def test_nothing_that_a_rule_starts_with_is_left():
         *(ROOT / "ds_lint").rglob("checks/*.py"),
     ]
     assert [path.name for path in unwritten if "TODO" in path.read_text("utf-8")] == []
+
+
+def test_advice_is_for_those_who_select_it():
+    new = new_rule.parsed(["DS399", "some-name", "--family", "zero", "--effect", "advice"])
+    assert new.severity == "info"
+    assert "default=False" in new_rule.with_function((ROOT / "ds_lint" / "checks" / "zero.py").read_text("utf-8"), new)

@@ -256,3 +256,11 @@ def test_malformed_page_is_refused(block: str) -> None:
 
 def test_first_paragraph_is_joined() -> None:
     assert pages.first_paragraph("# DS000: x\n\nOne\nsentence.\n\nAnother.\n") == "One sentence."
+
+
+def test_a_page_without_a_finding_of_its_rule_is_refused():
+    rule = next(one for one in every_rule() if one.code == "DS840")
+    text = pages.page(rule).replace(" bad ", " good ")
+    without = re.sub(r"^```findings\n.*?^```\n", "", text, flags=re.MULTILINE | re.DOTALL)
+    with pytest.raises(pages.PageError, match="no example has a finding"):
+        corrected(re.sub(r"^```json good.*?^```\n", "", without, flags=re.MULTILINE | re.DOTALL), rule)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 EVIDENCE = "docs/evidence.md"
 MEASURED = frozenset({"wrong-result", "risk", "overridden", "no-effect"})  # effects of a run that goes to its end
+ADVICE = "advice"  # which only those get who select it
 LINE_LENGTH = 120
 
 _FUNCTION = '''
@@ -180,7 +181,7 @@ def _decorator(new: NewRule) -> str:
     words = [f'"{new.code}"', f'"{new.name}"', f'severity="{new.severity}"', f"effects={_tuple(new.effects)}"]
     if new.keys:
         words.append(f"keys={_tuple(new.keys)}")
-    if new.family in checks.FOR_SELECTION:
+    if new.family in checks.FOR_SELECTION or new.effects == (ADVICE,):
         words.append("default=False")
     line = f"@rule({', '.join(words)})"
     return line if len(line) <= LINE_LENGTH else "\n".join(["@rule(", *(f"    {word}," for word in words), ")"])
@@ -246,10 +247,13 @@ def parsed(words: list[str] | None) -> NewRule:
     parser.add_argument("name", help="what is wrong, in words that read well after `ignore`")
     parser.add_argument("--family", required=True, help="the file in ds_lint/checks/")
     parser.add_argument("--effect", required=True, action="append", choices=EFFECTS, help="may be given several times")
-    parser.add_argument("--severity", choices=SEVERITIES, help="error where the config is rejected, else warning")
+    parser.add_argument(
+        "--severity", choices=SEVERITIES, help="error if the config is rejected, info for advice, else warning"
+    )
     parser.add_argument("--key", action="append", help="a top-level key; the rule needs one of those given")
     asked = parser.parse_args(words)
-    severity = asked.severity or ("error" if "rejected" in asked.effect else "warning")
+    usual = "error" if "rejected" in asked.effect else "info" if asked.effect == [ADVICE] else "warning"
+    severity = asked.severity or usual
     keys = asked.key or sorted(checks.FOR_KEYS.get(asked.family, ()))
     new = NewRule(asked.code, asked.name, asked.family, severity, tuple(dict.fromkeys(asked.effect)), tuple(keys))
     if why := complaint(new):

@@ -149,6 +149,8 @@ def _with_table(text: str, rule: Rule) -> str:
         return text
     shown = [finding for example in pages.examples(text) for finding in lint_example(example, rule).findings]
     own = [finding for finding in shown if finding.code == rule.code]
+    if not own:
+        raise pages.PageError("no example has a finding of the rule")
     severities = ", ".join(sorted({finding.severity for finding in own}, key=SEVERITIES.index))
     effects = ", ".join(sorted({finding.effect for finding in own}, key=EFFECTS.index))
     before, table, after = text.partition(pages.TABLE)
@@ -159,10 +161,12 @@ def _with_table(text: str, rule: Rule) -> str:
 def main() -> int:
     """Check or rewrite every page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("codes", nargs="*", metavar="CODE", help="the rules (default: all)")
     parser.add_argument("--write", action="store_true", help="rewrite what is wrong")
-    write = parser.parse_args().write
-    wrong = [rule for rule in every_rule() if not _is_right(rule, write=write)]
-    sys.stdout.write(f"{len(every_rule())} rules, {len(wrong)} wrong pages\n")
+    options = parser.parse_args()
+    rules = [rule for rule in every_rule() if not options.codes or rule.code in options.codes]
+    wrong = [rule for rule in rules if not _is_right(rule, write=options.write)]
+    sys.stdout.write(f"{len(rules)} rules, {len(wrong)} wrong pages\n")
     return 1 if wrong else 0
 
 
