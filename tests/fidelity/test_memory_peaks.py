@@ -125,8 +125,12 @@ def expected(one: dict[str, Any], tensors: list[Any]) -> dict[str, Band]:
     lasting = [amount.bytes for name, amount in run.host.items() if name != "processes"]
     # At stages 1 to 3 there are no optimizer states before the first step.
     at_first = [amount.bytes for name, amount in begun.host.items() if name not in ("processes", "optimizer_states")]
+    at_start = total([run.peaks["initialization"].tensors, *at_first])
+    if found.optimizer_offload is not None:  # the GPU holds most before all of the host's buffers are made
+        held = total([run.parts["parameters"].gpu.bytes, *at_first])
+        at_start = at_start._replace(least=min(at_start.least, held.least))
     return {
-        "initialization": total([run.peaks["initialization"].tensors, *at_first]),
+        "initialization": at_start,
         "step": total([run.peaks["step"].tensors, *lasting]),
     }
 
