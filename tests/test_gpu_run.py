@@ -389,3 +389,14 @@ def test_results_of_a_rehearsal_are_refused(tmp_path, capsys):
     assert page.main(["--take", str(folder)]) == 1
     assert "has the results of a rehearsal, which has measured no GPU" in capsys.readouterr().err
     assert page.PAGE.read_text(encoding="utf-8") == before
+
+
+def test_no_folder_of_the_machine_is_kept(tmp_path):
+    before = (
+        '{"where": "/tmp/some-0/packages-1/deepspeed/ops/lion.py:1", "error": "File \\"/a/ds_lint/smoke/run.py\\""}'
+    )
+    result = {"part": "ops", "machine": H100, "items": [], "left_out": [], "seen": json.loads(before)}
+    (tmp_path / "ops.json").write_text(json.dumps(result))
+    (taken,) = page.take(tmp_path, tmp_path / "kept")
+    seen = json.loads(taken.read_text())["seen"]
+    assert seen == {"where": "deepspeed/ops/lion.py:1", "error": 'File "ds_lint/smoke/run.py"'}

@@ -31,6 +31,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "gpu.md"
 RESULTS = Path(__file__).parent / "results"
 _GIB = 2**30
+# What is before the package in the path of a source file; other paths are folders that a run has made.
+_FOLDERS = re.compile(r"(?<![\w./])/(?:[\w.+-]+/)+(?=(?:accelerate|deepspeed|ds_lint|peft|tools|torch|transformers)/)")
 _INTRODUCTION = """# On a GPU
 
 What `ds-lint check --smoke`, `ds-lint smoke`, `ds-lint memory` and the rules about GPUs say, held against runs on one.
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def take(folder: Path, into: Path = RESULTS) -> list[Path]:
     """Copy the results of a run, or join them with those of the same card and day; raises ValueError."""
-    found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    found = {path: json.loads(_shortened(path.read_text("utf-8"))) for path in sorted(folder.glob("*.json"))}
     if not found:
         raise ValueError(f"{folder} has no results")
     if any(content["machine"]["rehearsal"] for content in found.values()):
@@ -85,6 +87,11 @@ def take(folder: Path, into: Path = RESULTS) -> list[Path]:
         record.write(str(place), content)
         taken.append(place)
     return taken
+
+
+def _shortened(text: str) -> str:
+    """A results file without folders of the machine: a source file is named from its package, ``deepspeed``, on."""
+    return _FOLDERS.sub("", text)
 
 
 def _joined(before: Result, after: Result) -> Result:
