@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import made_sources
 import pytest
 
-from ds_lint.facts import recipes as facts_recipes
+from ds_lint.facts import training_recipe
 from tools.extract import reading, recipes
 from tools.extract.frameworks import is_of
 from tools.extract.releases import UnavailableError, number
@@ -94,9 +94,9 @@ def test_what_a_framework_does_is_what_its_newest_release_does(monkeypatch, newe
     older = [] if newest else ["muon-takes-matrices"]
     says = {name: {"fields": [], "behaviours": does} for name, does in (("newest", newest), ("older", older))}
     record = recipes.merged("TRL", [("1.0", says["newest"]), ("1.1", says["older"]), ("1.2", says["newest"])])
-    monkeypatch.setattr(facts_recipes.tables, "load", lambda _: {"frameworks": {"TRL": record}})
+    monkeypatch.setattr(training_recipe.tables, "load", lambda _: {"frameworks": {"TRL": record}})
     of_trl = SimpleNamespace(framework="TRL")
-    assert facts_recipes.TrainingRecipe.does(of_trl, "muon-takes-matrices") is bool(newest)
+    assert training_recipe.TrainingRecipe.does(of_trl, "muon-takes-matrices") is bool(newest)
 
 
 @pytest.mark.parametrize("name", recipes.FRAMEWORKS)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from ds_lint.facts.argument_values import argument
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.source import documents
 from ds_lint.source.tree import plain

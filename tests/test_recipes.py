@@ -13,7 +13,7 @@ from linted import lint_bytes
 from newest import NEWEST
 
 from ds_lint.facts.argument_values import argument
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.project.references import located
 from ds_lint.source import documents

@@ -16,7 +16,7 @@ from ds_lint.knowledge.pairs import clashes, working
 from ds_lint.linter.choice import choose
 from ds_lint.source import documents
 from ds_lint.targets.pin import COMPANIONS, LIBRARIES, Pin, PinPlace
-from ds_lint.targets.places import place_of
+from ds_lint.targets.pin_location import place_of
 
 STORE = tables.load("pairs")
 AUTO = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}

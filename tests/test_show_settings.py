@@ -12,7 +12,7 @@ from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
 from ds_lint.session.options import Options
 from ds_lint.session.session import Session
-from ds_lint.settings.places import lines_of
+from ds_lint.settings.lines import lines_of
 
 SETTINGS = """\
 [project]

@@ -25,7 +25,7 @@ from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
 from ds_lint.semantics.accelerate.unread import is_replaced, is_telling, unread_keys
 from ds_lint.semantics.features import recomputation_argument, set_argument
 from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
-from ds_lint.semantics.places import said_at
+from ds_lint.semantics.related import said_at
 from ds_lint.source.spelling import as_json, is_comment
 from ds_lint.source.tree import Span, dotted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.problem import NO_EFFECT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.features import is_on, is_truthy, number, number_of, tensor_parallel_size, zero_stage
-from ds_lint.semantics.places import beside
+from ds_lint.semantics.related import beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

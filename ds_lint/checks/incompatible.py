@@ -11,7 +11,7 @@ from ds_lint.semantics.features import (
     set_argument,
     zero_stage,
 )
-from ds_lint.semantics.places import said_at
+from ds_lint.semantics.related import said_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

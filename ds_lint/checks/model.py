@@ -10,7 +10,7 @@ from ds_lint.facts.model_requests import quantization
 from ds_lint.fixes import edits
 from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing_family, trained_in, width_places
 from ds_lint.semantics.features import is_on, is_truthy, may_checkpoint_itself, model_dtype, number_of, zero_stage
-from ds_lint.semantics.places import said_at
+from ds_lint.semantics.related import said_at
 from ds_lint.source.spelling import AUTO, as_json
 
 TYPE_CHECKING = False

@@ -22,7 +22,7 @@ from ds_lint.semantics.features import (
     number_of,
     zero_stage,
 )
-from ds_lint.semantics.places import beside
+from ds_lint.semantics.related import beside
 from ds_lint.semantics.swapping import BUFFERS_OF_ADAM, buffer_count, buffers_of_adam, pipelines, swaps_optimizer
 from ds_lint.source.spelling import AUTO
 

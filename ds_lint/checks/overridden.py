@@ -7,7 +7,7 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.features import is_truthy, model_dtype, number, zero_stage
-from ds_lint.semantics.places import said_at
+from ds_lint.semantics.related import said_at
 from ds_lint.semantics.schedules import TRAINERS_NAMES
 from ds_lint.source.spelling import AUTO
 

@@ -8,7 +8,7 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.knowledge.pairs import clashes, working
 from ds_lint.source.document import Document
 from ds_lint.source.tree import Span
-from ds_lint.targets.places import place_of
+from ds_lint.targets.pin_location import place_of
 from ds_lint.targets.releases import numbers_of
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
-from ds_lint.semantics.places import said_at
+from ds_lint.semantics.related import said_at
 from ds_lint.source.recognition import NAMES_CONFIG
 from ds_lint.source.tree import Span
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.facts.recipes import TrainingRecipe
+    from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.semantics.config import Config
 
 

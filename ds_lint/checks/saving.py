@@ -15,7 +15,7 @@ from ds_lint.semantics.features import (
     set_argument,
     zero_stage,
 )
-from ds_lint.semantics.places import beside, said_at
+from ds_lint.semantics.related import beside, said_at
 from ds_lint.semantics.swapping import SECTION, buffer_count, buffers_of_adam, pipelines, swaps_optimizer
 from ds_lint.source.spelling import AUTO
 

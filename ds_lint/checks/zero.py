@@ -23,7 +23,7 @@ from ds_lint.semantics.features import (
     number_of,
     zero_stage,
 )
-from ds_lint.semantics.places import beside
+from ds_lint.semantics.related import beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
         if not options.detect:
             reached.complain_of_others(named, found, session, unreadable)
     if any(document.kind == "recipe" for _, document in found):
-        from ds_lint.commands.recipes import with_named_configs  # few projects have one
+        from ds_lint.commands.recipe_configs import with_named_configs  # few projects have one
 
         found = list(with_named_configs(found, session, lambda path: _documents_of(path, unreadable, detect=False)))
     if found and _is_in_project(found):

@@ -110,7 +110,7 @@ def _tell_that_nothing_fits() -> int:
 
 def _notes_on_memory(fitting: Fitting, facts: Facts) -> Iterator[str]:
     """What the run takes, and what that does not include."""
-    from ds_lint.output.memory import in_units, shown
+    from ds_lint.output.memory_table import in_units, shown
     from ds_lint.scaffold.fitting import counts_activations
 
     assert facts.gpu is not None  # noqa: S101 - what has to fit needs one

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.one_config import UnreadableConfigError, config_in, config_of_launch, document_at, with_place
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.source.languages import language_of
 from ds_lint.source.spelling import AUTO
 from ds_lint.targets.directories import repository_of

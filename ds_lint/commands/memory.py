@@ -16,7 +16,7 @@ from ds_lint.memory import doubts, parallelism, setup
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
-from ds_lint.output import memory as for_people
+from ds_lint.output import memory_table
 from ds_lint.output.harmless import JSON, complaint, harmless
 from ds_lint.output.terminal import terminal_of
 from ds_lint.session.session import Session
@@ -73,7 +73,7 @@ def memory(options: Options, wish: MemoryOptions) -> int:
         write_notes(notes, documents)
     else:
         terminal = terminal_of(sys.stdout)
-        text = for_people.joined(for_people.lines(answer, terminal) for answer in answers)
+        text = memory_table.joined(memory_table.lines(answer, terminal) for answer in answers)
         print_text(harmless(text, documents=documents), sys.stdout)
         write_notes(notes, documents)
     return 1 if any(answer.surely_fails for answer in answers) else 0

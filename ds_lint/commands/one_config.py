@@ -6,7 +6,7 @@ import os
 import sys
 
 from ds_lint.commands.documents import STANDARD_INPUT
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.project.references import located
 from ds_lint.semantics import configs
 from ds_lint.source import documents

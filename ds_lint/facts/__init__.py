@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.facts.lora import Adapters
     from ds_lint.facts.model import Model
-    from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.facts.training import TrainingArguments
+    from ds_lint.facts.training_recipe import TrainingRecipe
 
 
 class Sources(OptionRecord):

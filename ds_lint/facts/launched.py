@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
-    from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.facts.storage import Storage
+    from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.frameworks.record import Framework
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_code import CodePlace
@@ -367,7 +367,7 @@ class LaunchFacts:
 
     def _recipe(self, document: Document) -> TrainingRecipe | None:
         """The recipe that the launch starts with; None if nothing shows that the file is one."""
-        from ds_lint.facts.recipes import TrainingRecipe, override  # few launches start with one
+        from ds_lint.facts.training_recipe import TrainingRecipe, override  # few launches start with one
 
         launched = recipe_of(self.launch)
         assert launched is not None  # noqa: S101 - the document was found by it

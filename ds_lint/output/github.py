@@ -6,9 +6,9 @@ Escaping is that of ``issueCommand`` in https://github.com/actions/toolkit (``pa
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import SEVERITIES
-from ds_lint.output import places
 from ds_lint.output.concise import record
 from ds_lint.output.harmless import harmless
+from ds_lint.output.project_root import project_root
 from ds_lint.output.summary import summary
 from ds_lint.output.terminal import Terminal
 from ds_lint.output.text import visible
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import Complaint, FileReport, Report
-    from ds_lint.output.places import Root
+    from ds_lint.output.project_root import Root
 
 COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 SHOWN_OF_A_STEP = 10  # annotations of one kind; the others are in the log only
@@ -28,7 +28,7 @@ _OF_PROPERTIES = _OF_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})
 
 def render(report: Report, terminal: Terminal) -> str:
     """A command for each finding, then the training runs and the summary for who reads the log."""
-    root = places.root()
+    root = project_root()
     lines = [_complaint(root, complaint) for complaint in report.unreadable]
     lines += [_annotation(root, file, finding) for file in report.files for finding in file.findings]
     told = [] if report.is_quiet else _not_shown(report.findings)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from json import dumps
 
-from ds_lint.output import places
 from ds_lint.output.identity import identified
+from ds_lint.output.project_root import project_root
 from ds_lint.output.sentences import told
 from ds_lint.output.text import visible
 
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport, Report
-    from ds_lint.output.places import Root
+    from ds_lint.output.project_root import Root
     from ds_lint.output.terminal import Terminal
 
     Json = dict[str, object]
@@ -27,7 +27,7 @@ SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
 
 def render(report: Report, _terminal: Terminal) -> str:
     """An issue for each finding."""
-    root = places.root()
+    root = project_root()
     issues = [_issue(root, file, finding, fingerprint) for file, finding, fingerprint in identified(report, root)]
     return dumps(issues, indent=1) + "\n"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport, Report
-    from ds_lint.output.places import Root
+    from ds_lint.output.project_root import Root
 
 
 def identified(report: Report, root: Root) -> Iterator[tuple[FileReport, Finding, str]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from ds_lint.output import places, smoke
+from ds_lint.output import smoke
+from ds_lint.output.project_root import project_root
 from ds_lint.output.story import story
 from ds_lint.output.terminal import Terminal
 from ds_lint.output.text import visible
@@ -38,7 +39,7 @@ class Case(NamedTuple):
 
 def render(report: Report, _terminal: Terminal) -> str:
     """A suite for each file, and one for what could not be read."""
-    root = places.root()
+    root = project_root()
     suites = [_suite(root.shown(file.path), list(_cases(report, file))) for file in report.files]
     if report.unreadable or not report.files:
         unreadable = [Case(said, "error", "unreadable", said) for said in map(str, report.unreadable)]

@@ -11,7 +11,7 @@ from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.output.memory import in_units, label_of, setup_in_words, shown
+from ds_lint.output.memory_table import in_units, label_of, setup_in_words, shown
 from ds_lint.source import replacement
 
 if TYPE_CHECKING:

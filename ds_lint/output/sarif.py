@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.diagnostics.report import DOCUMENTATION, page_url
-from ds_lint.output import places
 from ds_lint.output.identity import identified
+from ds_lint.output.project_root import project_root
 from ds_lint.output.sentences import told
 from ds_lint.output.text import counted, visible
 from ds_lint.record import Record
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Edit, Finding, Fix, Related
     from ds_lint.diagnostics.report import Complaint, FileReport, Report
-    from ds_lint.output.places import Root
+    from ds_lint.output.project_root import Root
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Span
@@ -52,7 +52,7 @@ class Result(NamedTuple):
 
 def render(report: Report, _terminal: Terminal) -> str:
     """The whole report as one run."""
-    return dumps(as_object(report, places.root()), indent=1) + "\n"
+    return dumps(as_object(report, project_root()), indent=1) + "\n"
 
 
 def as_object(report: Report, root: Root) -> Json:

@@ -38,7 +38,7 @@ def from_document(document: Document, basis: Basis) -> Config:
 
 def _from_recipe(document: Document, basis: Basis) -> Config:
     """The config that a recipe holds, or an absent one if it names a file."""
-    from ds_lint.facts.recipes import TrainingRecipe  # most configs are JSON
+    from ds_lint.facts.training_recipe import TrainingRecipe  # most configs are JSON
     from ds_lint.source.recognition import held
 
     if basis.facts.recipe is None:  # else a launch starts with it

@@ -193,7 +193,7 @@ class LaunchingProject:
         document = self.document_at(path)
         if document is None or not as_recipe(document):
             return None
-        from ds_lint.facts.recipes import TrainingRecipe  # few projects have one
+        from ds_lint.facts.training_recipe import TrainingRecipe  # few projects have one
 
         recipe = TrainingRecipe(document)
         config = (

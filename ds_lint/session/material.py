@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
-    from ds_lint.facts.recipes import TrainingRecipe
+    from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.semantics.basis import Basis
 
     Material: TypeAlias = TrainingRecipe | LaunchFacts

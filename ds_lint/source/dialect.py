@@ -143,7 +143,7 @@ def as_hjson_reads(document: Document) -> Node:
 
     if document.places is None:
         return hjson.parse(document.content)
-    from ds_lint.source.places import in_place
+    from ds_lint.source.parts import in_place
 
     try:
         return in_place(hjson.parse(document.content), document.places)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from ds_lint.source.languages import Language
     from ds_lint.source.notebook_cells import Notebook
-    from ds_lint.source.places import Places
+    from ds_lint.source.parts import Places
     from ds_lint.source.tree import KeyPath, Node, Span
 
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ds_lint.source.places import in_place
+from ds_lint.source.parts import in_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.source.document import Document
-    from ds_lint.source.places import Places
+    from ds_lint.source.parts import Places
 
 
 def embedded(document: Document, text: str, places: Places) -> Document:

@@ -13,7 +13,7 @@ from ds_lint.source import yaml
 from ds_lint.source.comments import comments_of
 from ds_lint.source.embedding import embedded
 from ds_lint.source.markdown_blocks import MarkdownBlock, read_markdown
-from ds_lint.source.places import Part, Places
+from ds_lint.source.parts import Part, Places
 from ds_lint.source.recognition import is_config, may_be_config
 from ds_lint.source.tree import Span
 

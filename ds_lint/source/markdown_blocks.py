@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ds_lint.source.places import Part, Places
+from ds_lint.source.parts import Part, Places
 from ds_lint.source.tree import Span
 
 _OPENING = re.compile(r"((?:[ \t]|>|[-*+][ \t]|[0-9]{1,9}[.)][ \t])*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")

@@ -9,7 +9,7 @@ from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.embedding import embedded
 from ds_lint.source.languages import language_of
 from ds_lint.source.notebook_format import read_notebook
-from ds_lint.source.places import Part, Places
+from ds_lint.source.parts import Part, Places
 from ds_lint.source.python_syntax import parsed
 from ds_lint.source.recognition import is_config, looks_like_python, may_be_config
 from ds_lint.source.tree import Span

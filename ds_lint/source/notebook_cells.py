@@ -10,7 +10,7 @@ from bisect import bisect_right
 from json import dumps, loads
 
 from ds_lint.record import Record
-from ds_lint.source.places import Part, Places
+from ds_lint.source.parts import Part, Places
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False

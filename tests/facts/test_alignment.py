@@ -6,7 +6,7 @@ import pytest
 
 from ds_lint.facts import Facts, alignment
 from ds_lint.facts.launched import LaunchFacts
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.launches.scripts import launches_in
 from ds_lint.launches.training_script import read_training_script
 from ds_lint.source import yaml

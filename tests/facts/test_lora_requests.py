@@ -10,7 +10,7 @@ from ds_lint.facts.lora import Adapters, NoAdapters, asked, tensors_with
 from ds_lint.facts.lora_requests import parameters, requested
 from ds_lint.facts.model import Model
 from ds_lint.facts.readers import gather
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.knowledge import tables

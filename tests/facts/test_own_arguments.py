@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ds_lint.facts import Facts, own_arguments, training
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.source import yaml
 
 LLAMA_FACTORY = "stage: sft\nfinetuning_type: lora\ntemplate: llama3\ndataset: identity\ncutoff_len: 4096\n"

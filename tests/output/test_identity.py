@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ds_lint.output.identity import identified
-from ds_lint.output.places import Root
+from ds_lint.output.project_root import Root
 from ds_lint.source.tree import Span
 
 FIRST, SECOND = Span(1, 2), Span(5, 6)

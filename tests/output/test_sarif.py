@@ -11,7 +11,7 @@ import pytest
 from ds_lint.diagnostics.finding import Edit, Fix, Related
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.output import sarif
-from ds_lint.output.places import Root
+from ds_lint.output.project_root import Root
 from ds_lint.output.terminal import Terminal
 from ds_lint.source.document import Document
 from ds_lint.source.tree import Span

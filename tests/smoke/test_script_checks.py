@@ -13,7 +13,7 @@ from ds_lint.smoke.observe import probes
 from ds_lint.smoke.probe.changes import rates_of
 from ds_lint.smoke.probe.micro_steps import is_micro_step
 from ds_lint.smoke.records.job import Exported
-from ds_lint.smoke.verify import memory, precision, script_steps, ties
+from ds_lint.smoke.verify import precision, script_steps, storages, ties
 
 pytest.importorskip("torch")
 TIED = [["encoder.weight", "decoder.weight"]]
@@ -63,7 +63,7 @@ def test_tied_weights_of_a_class_of_the_script_are_not_lost_in_a_loader_that_it_
 @pytest.mark.parametrize(("is_script", "limit"), [(True, ""), (False, ", of at most 1,024")])
 def test_a_script_may_hold_tensors_of_its_own(is_script, limit):
     evidence = SimpleNamespace(storages={"unknown": Held(1000, 4000)})
-    assert memory._in_words(evidence, is_script=is_script).endswith(f"4,000 bytes of unknown purpose{limit}")
+    assert storages._in_words(evidence, is_script=is_script).endswith(f"4,000 bytes of unknown purpose{limit}")
 
 
 def test_an_engine_of_stage_3_without_an_optimizer_keeps_no_states():

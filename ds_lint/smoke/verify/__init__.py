@@ -12,7 +12,6 @@ from ds_lint.smoke.verify import (
     groups,
     keys,
     loss_scales,
-    memory,
     offload,
     parts,
     precision,
@@ -24,6 +23,7 @@ from ds_lint.smoke.verify import (
     script_steps,
     shares,
     steps,
+    storages,
     ties,
 )
 
@@ -38,7 +38,7 @@ _OF_SHARES: tuple[Verify[ObservedRun], ...] = (
     shares.sharding,
     groups.secondary_partitions,
     shares.persistence,
-    memory.memory,
+    storages.memory,
     offload.offload,
     offload.placement,
     precision.dtypes,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.source.places import Part
+from ds_lint.source.parts import Part
 from ds_lint.source.shell.unknowns import is_known
 from ds_lint.source.shell.words import LONGEST, OneField
 from ds_lint.source.tree import Span

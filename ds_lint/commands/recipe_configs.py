@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.project.references import located
 from ds_lint.targets.text import shown
 

@@ -1,4 +1,4 @@
-"""Where a file stands in its project, as CI systems want to hear it: from the root of the repository, with slashes."""
+"""Where a file is in its project, for CI systems: from the root of the repository, with slashes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHECKOUTS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 
 
 class Root(Record):
-    """The folder that paths are told from, and the one that they are given from; both absolute."""
+    """The folder that reported paths start from, and the one that given paths start from; both absolute."""
 
     folder: str
     here: str
@@ -48,7 +48,7 @@ class Root(Record):
         return slashed
 
 
-def root(environment: Mapping[str, str] = os.environ) -> Root:
+def project_root(environment: Mapping[str, str] = os.environ) -> Root:
     """The repository around the working directory, else what CI checked out, else the working directory."""
     try:
         here = os.getcwd()

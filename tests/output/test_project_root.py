@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ds_lint.output.places import Root, root
+from ds_lint.output.project_root import Root, project_root
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_the_root_is_the_repository(tmp_path, monkeypatch):
     (tmp_path / ".git").mkdir()
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
-    assert root({"GITHUB_WORKSPACE": str(tmp_path / "a")}).folder == str(tmp_path)
+    assert project_root({"GITHUB_WORKSPACE": str(tmp_path / "a")}).folder == str(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["GITHUB_WORKSPACE", "CI_PROJECT_DIR"])
 def test_without_a_repository_the_root_is_what_ci_checked_out(tmp_path, monkeypatch, name):
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    assert root({name: f"{tmp_path}/"}).folder == str(tmp_path)
-    assert root({name: str(tmp_path / "other")}).folder == str(tmp_path / "work")
-    assert root({name: "relative"}).folder == str(tmp_path / "work")
-    assert root({}).folder == str(tmp_path / "work")
+    assert project_root({name: f"{tmp_path}/"}).folder == str(tmp_path)
+    assert project_root({name: str(tmp_path / "other")}).folder == str(tmp_path / "work")
+    assert project_root({name: "relative"}).folder == str(tmp_path / "work")
+    assert project_root({}).folder == str(tmp_path / "work")
 
 
 def test_a_working_directory_that_is_gone(tmp_path, monkeypatch):
@@ -61,4 +61,4 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch):
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert root({}).folder == os.sep
+    assert project_root({}).folder == os.sep
