@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import pickle
@@ -174,7 +173,7 @@ def test_without_a_config_it_is_a_tiny_llama():
 
 def test_a_recipe_travels_as_json_and_as_a_pickle():
     for made in (recipe(None), recipe(given("bamba")), recipe(given("bert"))):
-        assert Recipe(**json.loads(json.dumps(dataclasses.asdict(made)))) == made
+        assert Recipe(**json.loads(json.dumps(made._asdict()))) == made
         assert pickle.loads(pickle.dumps(made)) == made
 
 

@@ -7,7 +7,6 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from command_line import ROOT, clean_environment
@@ -339,7 +338,7 @@ def test_a_rank_sees_that_the_module_is_missing(monkeypatch, tmp_path):
 def test_a_simulation_that_stops_for_another_reason_could_not_be_made(prove, pool):
     def killed(ended):
         ends = [RankEnd(0, "signal", "initialize", "SIGKILL"), *ended.ends[1:]]
-        return replace(ended, ends=ends, evidence=[None, *ended.evidence[1:]])
+        return ended.but(ends=ends, evidence=[None, *ended.evidence[1:]])
 
     trained, world = prove(zero(1), pool=Instead(pool, killed))
     assert trained.status == "pass"

@@ -228,10 +228,10 @@ def _take_ops() -> dict[str, str]:
         loaded[builder.name] = "torch" if built is None else "built"
         return usual(builder, verbose) if built is None else built
 
-    def adam(*given: Any) -> None:
-        if not _fused(*given):
+    def adam(*tensors: Any, **given: Any) -> None:
+        if not _fused(*tensors, **given):
             loaded["with temporaries"] = "torch"
-            with_temporaries(*given)
+            with_temporaries(*tensors, **given)
 
     OpBuilder.jit_load = load
     vars(kernels)["_adam"] = adam
@@ -255,24 +255,13 @@ def _built(op: str) -> ModuleType | None:
 
 
 def _fused(
-    step: int,
-    rate: Any,
-    beta1: Any,
-    beta2: Any,
-    epsilon: Any,
-    decay: Any,
-    corrects_bias: bool,
+    *tensors: Any, step: int, rate: Any, beta1: Any, beta2: Any, epsilon: Any, decay: Any, corrects_bias: bool,
     is_decoupled: bool,
-    parameter: Any,
-    gradient: Any,
-    momentum: Any,
-    variance: Any,
-) -> bool:
+) -> bool:  # fmt: skip
     """Adam with the kernel of torch, which has one dtype for all; False if that is not the case."""
-    tensors = (parameter, gradient, momentum, variance)
     if len({(one.dtype, one.device) for one in tensors}) > 1 or not (corrects_bias and is_decoupled):
         return False
-    count = torch.tensor(float(step), device=parameter.device)
+    count = torch.tensor(float(step), device=tensors[0].device)
     torch._fused_adamw_(  # as torch.optim.AdamW calls it
         *([one] for one in tensors), [], [count], lr=float(rate), beta1=float(beta1), beta2=float(beta2),
         weight_decay=float(decay), eps=float(epsilon), amsgrad=False, maximize=False,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CPU, FAKE, Adaptation
 from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.record import Record, field
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, STEPS, TRAIN, data_parallel_size
 from ds_lint.semantics.features import is_on, number_of, zero_stage
 from ds_lint.smoke.expected.expectation import ASSUMED, ZERO, fitting, with_meant_names
@@ -58,13 +58,12 @@ _KEPT = ("max_live_parameters", "max_reuse_distance")  # also with the prefix st
 _NOT_TOLD = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_output_dir", "run_name"})
 
 
-@dataclass
-class Changes:
+class Changes(Record):
     """The changes of one run: edits of the config, fields of TrainingArguments, and their reasons."""
 
-    edits: list[ConfigEdit] = field(default_factory=list)
-    training: TrainingFields = field(default_factory=dict)
-    adaptations: list[Adaptation] = field(default_factory=list)
+    edits: list[ConfigEdit] = field(factory=list)
+    training: TrainingFields = field(factory=dict)
+    adaptations: list[Adaptation] = field(factory=list)
     script: AccelerateScript | None = None
 
     def set(self, config: Config, path: tuple[str, ...], value: Any, why: str) -> None:

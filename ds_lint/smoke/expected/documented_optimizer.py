@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
@@ -113,7 +112,7 @@ def on_device(rule: UpdateRule, expectation: Expectation, mode: str) -> UpdateRu
     """The rule as what computes it on this device."""
     constructor = optimizer_constructor(expectation.final)
     is_fused = expectation.optimizer is not None and constructor is not None and constructor.name.startswith(FUSED)
-    return replace(rule, is_fast=mode == CUDA and is_fused)
+    return rule._replace(is_fast=mode == CUDA and is_fused)
 
 
 def update_rule(

@@ -7,10 +7,11 @@ DeepSpeed hooks the outputs of the engine's forward pass, and reduces gradients 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+
+from ds_lint.record import Record, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +29,11 @@ class DirectObserver(Protocol):
         """It is over, also for other engines that it has come to."""
 
 
-@dataclass(eq=False)  # tensors are compared by their elements
-class _Pass:
+class _Pass(Record):
     """A backward pass, and the engines to which it has come."""
 
     root: Any
-    reached: list[tuple[DirectObserver, Any]] = field(default_factory=list)
+    reached: list[tuple[DirectObserver, Any]] = field(factory=list)
 
 
 def watch(engine_class: Any, find: Callable[[Any], DirectObserver | None]) -> None:

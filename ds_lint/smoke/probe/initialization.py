@@ -6,7 +6,6 @@ import copy
 import os
 import platform
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -136,7 +135,7 @@ def _parameters(model: Any, optimizer: Any, given: Any) -> Iterator[TrainedParam
                 seen.add(id(parameter))
                 decay = group.get("weight_decay")
                 described = _described(names[id(parameter)], parameter, number)
-                yield replace(described, decay=float(decay)) if isinstance(decay, (int, float)) else described
+                yield described.but(decay=float(decay)) if isinstance(decay, (int, float)) else described
     for name, parameter in model.named_parameters():
         if id(parameter) not in seen:
             yield _described(name, parameter, 0, is_trainable=False)
@@ -147,7 +146,7 @@ def _parts(model: Any, parameters: list[TrainedParameter]) -> Iterator[TrainedPa
     named = dict(model.named_parameters())
     for one in parameters:
         if (parameter := named.get(one.name)) is not None:
-            yield replace(one, elements=getattr(parameter, "ds_numel", parameter.numel()))
+            yield one.but(elements=getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = True) -> TrainedParameter:

@@ -7,7 +7,6 @@ import copy
 import json
 import math
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -58,8 +57,7 @@ class UnknownArchitecture(ValueError):  # noqa: N818 - the name says what is wro
     """transformers cannot make the model of a config.json; the message says why, and what to do."""
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """Which model to build, in values that pickle and JSON can carry."""
 
     kind: str  # one of the four above
@@ -86,8 +84,7 @@ def recipe_of(job: Job) -> Recipe:
     found = recipe(job.model, job.sizes)
     if not job.has_adapters:
         return found
-    return replace(
-        found,
+    return found._replace(
         words=f"{found.words} with LoRA adapters",
         adapter_rank=job.sizes.adapter_rank,
         has_other_weights=job.has_other_weights,

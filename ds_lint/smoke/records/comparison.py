@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.record import Record, field
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,19 +20,18 @@ class FarthestElement(NamedTuple):
     rank: int | None = None
 
 
-@dataclass
-class Recomputed:
+class Recomputed(Record):
     """The comparison by check: ``averaging``, ``update`` and ``weights``."""
 
     optimizer: str
     elements: int
-    compared: dict[str, int] = field(default_factory=dict)  # elements
-    largest: dict[str, float] = field(default_factory=dict)  # difference as a share of its tolerance
-    mismatches: dict[str, FarthestElement] = field(default_factory=dict)
-    unable: dict[str, str] = field(default_factory=dict)  # why there is no comparison
+    compared: dict[str, int] = field(factory=dict)  # elements
+    largest: dict[str, float] = field(factory=dict)  # difference as a share of its tolerance
+    mismatches: dict[str, FarthestElement] = field(factory=dict)
+    unable: dict[str, str] = field(factory=dict)  # why there is no comparison
     is_divided_by_next_scale: bool = False  # gradients in a step in which the loss scale rises
-    lacking: list[str] = field(default_factory=list)  # parameters with gradients that the optimizer does not get
-    decays: dict[str, tuple[float, float]] = field(default_factory=dict)  # asked for and used, where they differ
+    lacking: list[str] = field(factory=list)  # parameters with gradients that the optimizer does not get
+    decays: dict[str, tuple[float, float]] = field(factory=dict)  # asked for and used, where they differ
 
     def note(self, check: str, parameter: str, observed: Tensor, expected: Tensor, bound: Tensor) -> None:
         """Compare elements of a parameter within a bound for each."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import CPU, Held, Step
+from ds_lint.record import Record, field
 from ds_lint.smoke.records.small_model import TINY, Sizes
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ class Removed:
     """Marks a removed key in an edit."""
 
 
-@dataclass(frozen=True)
-class ConfigEdit:
+class ConfigEdit(NamedTuple):
     """A change of the config before the library gets it: a value at a key path, or a removed key."""
 
     path: tuple[str, ...]
@@ -43,8 +42,7 @@ class ConfigEdit:
 FUSED = "Fused"  # how optimizers are named whose kernels take ``--use_fast_math`` (op_builder/fused_adam.py)
 
 
-@dataclass(frozen=True)
-class UpdateRule:
+class UpdateRule(NamedTuple):
     """The arithmetic of an optimizer, as documented, with the hyperparameters that a config asks for."""
 
     name: str  # as the config writes it
@@ -60,8 +58,7 @@ class UpdateRule:
     is_fast: bool = False  # computed by a kernel that is compiled with ``--use_fast_math``
 
 
-@dataclass(frozen=True)
-class ReferencePlan:
+class ReferencePlan(NamedTuple):
     """What a reference run is told of the run that it repeats; rates, scales and norms are in the recording."""
 
     rule: UpdateRule | None  # None: the fp32 weights of a step are taken for right
@@ -75,8 +72,7 @@ class ReferencePlan:
     may_start_with_zeros: bool = False  # a first step with zero gradients, before those of the run
 
 
-@dataclass
-class Job:
+class Job(Record):
     """One part of a run, the same for each of its ranks; ``folder`` is where all of it may write."""
 
     text: str  # the config as it is written
@@ -90,8 +86,8 @@ class Job:
     world_size: int = 2
     mode: str = CPU
     part: str = TRAIN
-    edits: list[ConfigEdit] = field(default_factory=list)
-    training: TrainingFields = field(default_factory=dict)
+    edits: list[ConfigEdit] = field(factory=list)
+    training: TrainingFields = field(factory=dict)
     steps: int = 3  # optimizer steps up to the checkpoint
     steps_after: int = 2  # and after it, which a resumed run repeats
     builds_ops: bool = False
@@ -119,8 +115,7 @@ def keeps_frozen(stack: Stack | None, *, has_adapters: bool) -> bool:
     return not (has_adapters and stack == "trainer")
 
 
-@dataclass
-class Raised:
+class Raised(Record):
     """An exception of a library: its class and text, the phase, and the innermost place within a library.
 
     ``cause`` is set if the machine or another rank is the cause, see ``ds_lint.smoke.records.cause``.
@@ -136,8 +131,7 @@ class Raised:
         return f"{self.kind}: {self.text}" if self.text else self.kind
 
 
-@dataclass
-class TrainedParameter:
+class TrainedParameter(Record):
     """A parameter of the model before DeepSpeed changed it; ``group`` is its parameter group in the optimizer."""
 
     name: str
@@ -148,8 +142,7 @@ class TrainedParameter:
     decay: float | None = None  # the weight decay that the script gives its group, if it gives one
 
 
-@dataclass
-class FullSize:
+class FullSize(Record):
     """The user's own model in an engine of the real number of ranks, if the share of a rank fits into memory."""
 
     parameters: list[TrainedParameter]
@@ -157,8 +150,7 @@ class FullSize:
     is_built: bool
 
 
-@dataclass
-class Engine:
+class Engine(Record):
     """The settings of the engine on one rank, and the tensors that it holds."""
 
     stage: int
@@ -173,8 +165,7 @@ class Engine:
     is_pinned: bool | None
 
 
-@dataclass
-class Stray:
+class Stray(Record):
     """A live storage that belongs to nothing known; ``holder`` is the attribute or closure that keeps it alive."""
 
     bytes: int
@@ -183,48 +174,47 @@ class Stray:
     holder: str | None
 
 
-@dataclass
-class Evidence:
+class Evidence(Record):
     """The evidence of one rank, up to the point where it stopped."""
 
     rank: int
     phase: str = "start"
     raised: Raised | None = None
     model: str = ""  # in words
-    parameters: list[TrainedParameter] = field(default_factory=list)
+    parameters: list[TrainedParameter] = field(factory=list)
     engine: Engine | None = None
-    steps: list[Step] = field(default_factory=list)
-    samples: list[list[int]] = field(default_factory=list)  # of each forward pass, by step
-    scalings: list[tuple[float, float]] = field(default_factory=list)  # of each loss: by what it was, and should be
-    copies: list[str] = field(default_factory=list)  # parameters that every rank of a script has whole
-    stale: list[str] = field(default_factory=list)  # of a script: live weights that are not the fp32 ones, rounded
-    changed_in_evaluation: list[str] = field(default_factory=list)  # weights and states of an engine of a script
-    divisions: list[float] = field(default_factory=list)  # without a loss scale: that factor times the micro steps
+    steps: list[Step] = field(factory=list)
+    samples: list[list[int]] = field(factory=list)  # of each forward pass, by step
+    scalings: list[tuple[float, float]] = field(factory=list)  # of each loss: by what it was, and should be
+    copies: list[str] = field(factory=list)  # parameters that every rank of a script has whole
+    stale: list[str] = field(factory=list)  # of a script: live weights that are not the fp32 ones, rounded
+    changed_in_evaluation: list[str] = field(factory=list)  # weights and states of an engine of a script
+    divisions: list[float] = field(factory=list)  # without a loss scale: that factor times the micro steps
     # Of the gradients that the optimizer was given, by step that was made: the rank's share of the squared norm.
-    squared_norms: list[float] = field(default_factory=list)
-    held: dict[str, Held] = field(default_factory=dict)  # after the steps
+    squared_norms: list[float] = field(factory=list)
+    held: dict[str, Held] = field(factory=dict)  # after the steps
     held_in_window: Held | None = None  # gradients before the last micro step of an accumulation window
     persistent_elements: int = 0
-    frozen: list[str] = field(default_factory=list)  # parameters that are not trained, as far as they are in memory
-    moved: list[str] = field(default_factory=list)  # those of them that the steps have changed
-    moved_in_step: list[str] = field(default_factory=list)  # and those that the first call of ``engine.step`` has
-    tied: list[list[str]] = field(default_factory=list)  # names of parameters that are one, before DeepSpeed
-    tied_after: list[list[str]] = field(default_factory=list)  # and at the checkpoint
+    frozen: list[str] = field(factory=list)  # parameters that are not trained, as far as they are in memory
+    moved: list[str] = field(factory=list)  # those of them that the steps have changed
+    moved_in_step: list[str] = field(factory=list)  # and those that the first call of ``engine.step`` has
+    tied: list[list[str]] = field(factory=list)  # names of parameters that are one, before DeepSpeed
+    tied_after: list[list[str]] = field(factory=list)  # and at the checkpoint
     secondary_elements: int = 0  # of the secondary partitions of hpZ, after a backward pass
     model_buffers: int = 0  # elements of the model's own buffers, before DeepSpeed changed it
-    storages: dict[str, Held] = field(default_factory=dict)  # every live storage after the steps, by what it belongs to
-    strays: list[Stray] = field(default_factory=list)  # the largest of those that belong to nothing known
-    dtypes: dict[str, list[str]] = field(default_factory=dict)  # by kind of thing held
-    devices: dict[str, list[str]] = field(default_factory=dict)
+    storages: dict[str, Held] = field(factory=dict)  # every live storage after the steps, by what it belongs to
+    strays: list[Stray] = field(factory=list)  # the largest of those that belong to nothing known
+    dtypes: dict[str, list[str]] = field(factory=dict)  # by kind of thing held
+    devices: dict[str, list[str]] = field(factory=dict)
     layers: list[str] | None = None  # that ran in the first forward pass
-    recomputed: dict[str, str] = field(default_factory=dict)  # of them, those that ran again in backward; by whom
+    recomputed: dict[str, str] = field(factory=dict)  # of them, those that ran again in backward; by whom
     swapped_bytes: int = 0
-    fingerprint: dict[str, str] = field(default_factory=dict)  # of every tensor that the rank holds, at the checkpoint
-    live: dict[str, str] = field(default_factory=dict)  # of the whole weights at the checkpoint, rank 0
-    trained: dict[str, str] = field(default_factory=dict)  # of those that the checkpoint has to bring back, rank 0
+    fingerprint: dict[str, str] = field(factory=dict)  # of every tensor that the rank holds, at the checkpoint
+    live: dict[str, str] = field(factory=dict)  # of the whole weights at the checkpoint, rank 0
+    trained: dict[str, str] = field(factory=dict)  # of those that the checkpoint has to bring back, rank 0
     uncompared: str | None = None  # why there are no digests of the whole weights
-    unread: list[str] = field(default_factory=list)  # dotted key paths that nothing read
-    stand_ins: list[str] = field(default_factory=list)  # ops that were not compiled
+    unread: list[str] = field(factory=list)  # dotted key paths that nothing read
+    stand_ins: list[str] = field(factory=list)  # ops that were not compiled
     save_refusal: str | None = None  # what Accelerate raises if the weights are collected
     exported: Exported | None = None
     can_generate: bool = False  # the model
@@ -233,12 +223,11 @@ class Evidence:
     full_size: FullSize | None = None  # None: no model is given, or a small one is requested
     lacks_fake_group: bool = False  # this torch cannot pretend that other ranks are there
     peak_bytes: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase
+    seconds: dict[str, float] = field(factory=dict)  # by phase
     reference: Reference | None = None
 
 
-@dataclass
-class Generated:
+class Generated(Record):
     """The tokens that a rank generated with the weights of ZeRO-3, and those of the whole model."""
 
     tokens: list[int] | None = None
@@ -246,23 +235,21 @@ class Generated:
     unable: str | None = None  # why the whole model cannot generate
 
 
-@dataclass
-class Exported:
+class Exported(Record):
     """What a new process found in the saved files; fingerprints by name of the tensor."""
 
-    files: list[str] = field(default_factory=list)
-    stored: dict[str, str] = field(default_factory=dict)  # the tensors of the weights files
-    tied: list[list[str]] = field(default_factory=list)  # names of parameters that are one in the loaded model
+    files: list[str] = field(factory=list)
+    stored: dict[str, str] = field(factory=dict)  # the tensors of the weights files
+    tied: list[list[str]] = field(factory=list)  # names of parameters that are one in the loaded model
     loaded: dict[str, str] | None = None  # None: from_pretrained raised
     load_error: str | None = None
-    empty: list[str] = field(default_factory=list)  # tensors of the weights file without elements
-    missing: list[str] = field(default_factory=list)  # weights that from_pretrained made up
+    empty: list[str] = field(factory=list)  # tensors of the weights file without elements
+    missing: list[str] = field(factory=list)  # weights that from_pretrained made up
     recovered: dict[str, list[str]] | None = None  # by zero_to_fp32: as they are, and rounded to 16 bits
     recovery_error: str | None = None
 
 
-@dataclass
-class Deviation:
+class Deviation(Record):
     """Where a run differs most from its reference, in the first step in which it does."""
 
     step: int  # from 1
@@ -275,13 +262,12 @@ class Deviation:
     words: str = ""  # what explains it
 
 
-@dataclass
-class Reference:
+class Reference(Record):
     """What the reference run found; None for each thing that is as it should be."""
 
     steps: int = 0  # that were compared
     made: int = 0  # of them, those that were not skipped
-    largest: dict[str, float] = field(default_factory=dict)  # difference as a share of its tolerance, by check
+    largest: dict[str, float] = field(factory=dict)  # difference as a share of its tolerance, by check
     samples: str | None = None  # which ranks train on the same, in words
     unseen: str | None = None  # why the gradients were not compared
     starts_with_zeros: bool = False  # a step with zero gradients came before the first

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ds_lint.record import Record, field
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import RankEnd
@@ -14,42 +15,37 @@ IMPORTING = "import the libraries"  # the phase of a rank that could not be fork
 MOST_IMPORTING = 900.0  # seconds for that; from a network drive that is busy it takes minutes
 
 
-@dataclass
-class Ready:
+class Ready(Record):
     """The libraries are imported: their versions, and the seconds it took; or why the import failed."""
 
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(factory=dict)
     error: str | None = None
     seconds: float = 0.0
     has_cuda: bool = True  # whether torch computes on GPUs
-    locks: dict[str, str] = field(default_factory=dict)  # left by killed builds, by the op
+    locks: dict[str, str] = field(factory=dict)  # left by killed builds, by the op
 
 
-@dataclass
-class Started:
+class Started(Record):
     """What to remove if this process ends: process groups of ranks, and locks that they may leave."""
 
     groups: list[int]
-    locks: list[str] = field(default_factory=list)
+    locks: list[str] = field(factory=list)
 
 
-@dataclass
-class Unable:
+class Unable(Record):
     """The ranks did not start, and why, in one sentence."""
 
     reason: str
 
 
-@dataclass
-class Entered:
+class Entered(Record):
     """Rank 0 of a job entered a phase."""
 
     part: str
     phase: str
 
 
-@dataclass
-class Ended:
+class Ended(Record):
     """How each rank of a job ended, and its evidence, if it reported any."""
 
     ends: list[RankEnd]

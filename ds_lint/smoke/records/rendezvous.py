@@ -107,15 +107,15 @@ def _by_variables(variables: Variables) -> Rendezvous | None:
     here = _ranks_here(variables, world_size)
     signed = [launcher for launcher, variable in _LAUNCHERS if variable in variables]
     return Rendezvous(
-        rank,
-        world_size,
-        local_rank,
-        here,
-        variables["MASTER_ADDR"],
-        _number(variables, "MASTER_PORT"),
-        signed[0] if signed else "environment variables",
-        _first_number(variables, "GROUP_RANK", "CROSS_RANK", default=_node_of(rank, local_rank, here)),
-        _first_number(variables, "GROUP_WORLD_SIZE", "CROSS_SIZE", default=_nodes_of(world_size, here)),
+        rank=rank,
+        world_size=world_size,
+        local_rank=local_rank,
+        local_world_size=here,
+        address=variables["MASTER_ADDR"],
+        port=_number(variables, "MASTER_PORT"),
+        found_by=signed[0] if signed else "environment variables",
+        node=_first_number(variables, "GROUP_RANK", "CROSS_RANK", default=_node_of(rank, local_rank, here)),
+        nodes=_first_number(variables, "GROUP_WORLD_SIZE", "CROSS_SIZE", default=_nodes_of(world_size, here)),
     )
 
 
@@ -135,15 +135,15 @@ def _by_mpi(variables: Variables) -> Rendezvous | None:
             "(MPICH, Intel MPI)."
         )
     return Rendezvous(
-        rank,
-        world_size,
-        local_rank,
-        here,
-        address,
-        _first_number(variables, "MASTER_PORT", default=_USUAL_PORT),
-        "mpirun",
-        _node_of(rank, local_rank, here),
-        _nodes_of(world_size, here),
+        rank=rank,
+        world_size=world_size,
+        local_rank=local_rank,
+        local_world_size=here,
+        address=address,
+        port=_first_number(variables, "MASTER_PORT", default=_USUAL_PORT),
+        found_by="mpirun",
+        node=_node_of(rank, local_rank, here),
+        nodes=_nodes_of(world_size, here),
     )
 
 
@@ -159,15 +159,15 @@ def _by_slurm(variables: Variables) -> Rendezvous | None:
     if not address:
         raise NoRendezvous("srun started this process, but SLURM_JOB_NODELIST names no host: set MASTER_ADDR.")
     return Rendezvous(
-        _number(variables, "SLURM_PROCID"),
-        world_size,
-        _number(variables, "SLURM_LOCALID"),
-        tasks[node],
-        address,
-        _first_number(variables, "MASTER_PORT", default=_slurm_port(variables)),
-        "srun",
-        node,
-        len(tasks),
+        rank=_number(variables, "SLURM_PROCID"),
+        world_size=world_size,
+        local_rank=_number(variables, "SLURM_LOCALID"),
+        local_world_size=tasks[node],
+        address=address,
+        port=_first_number(variables, "MASTER_PORT", default=_slurm_port(variables)),
+        found_by="srun",
+        node=node,
+        nodes=len(tasks),
     )
 
 

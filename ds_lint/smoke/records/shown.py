@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from ds_lint.record import Record, field
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
@@ -16,8 +17,7 @@ _SEQUENCE = "sequence_parallel_size"  # the key of a config
 _SUFFIX = ".engine"
 
 
-@dataclass
-class Moment:
+class Moment(Record):
     """One phase of one optimizer step; bytes are the most at any time in it."""
 
     phase: str
@@ -28,8 +28,7 @@ class Moment:
     host_bytes: int = 0  # of memory that the process takes
 
 
-@dataclass
-class Length:
+class Length(Record):
     """How long the whole training is, and what it keeps; None for what is not known."""
 
     steps: int | None = None
@@ -39,8 +38,7 @@ class Length:
     kept_checkpoints: int | None = None  # None: all of them
 
 
-@dataclass
-class Communicated:
+class Communicated(Record):
     """The collectives of one step on one rank."""
 
     step: int  # from 1
@@ -48,13 +46,12 @@ class Communicated:
     seconds: dict[str, float]  # by kind: "all_reduce"; those that overlap count each
 
 
-@dataclass
-class Measured:
+class Measured(Record):
     """The time and the memory of one engine on one rank."""
 
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[Moment] = field(factory=list)
     is_host_sampled: bool = False  # the kernel does not reset its peaks: host memory is that between phases
-    tokens: list[int] = field(default_factory=list)  # of each step, with padding
+    tokens: list[int] = field(factory=list)  # of each step, with padding
     nvme_bytes: int = 0
     communicated: Communicated | None = None  # only if a profile is asked for
     length: Length | None = None
@@ -67,8 +64,7 @@ class Measured:
         return found
 
 
-@dataclass
-class ShownEngine:
+class ShownEngine(Record):
     """An engine on one rank, in one start of the command."""
 
     number: int  # in the order in which the script makes them, from 1
@@ -81,30 +77,30 @@ class ShownEngine:
     model_class: str  # "transformers.models.llama.modeling_llama.LlamaForCausalLM"
     config: JsonObject | None = None  # as DeepSpeed gets it
     config_path: str | None = None  # the file that DeepSpeed itself reads
-    arguments: dict[str, Any] = field(default_factory=dict)  # TrainingArguments that differ from their defaults
+    arguments: dict[str, Any] = field(factory=dict)  # TrainingArguments that differ from their defaults
     optimizer: str = ""  # the class that makes the steps
     scheduler: str = ""  # the class that sets its learning rates
     is_refused: bool = False  # DeepSpeed raises instead of making it
     is_trained: bool = False  # it has made a step
     is_pipeline: bool = False
     sequence_parallel: int = 1  # ranks that share the sequences of a batch
-    batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step
-    rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
-    micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
+    batches: list[list[str]] = field(factory=list)  # digests of the inputs of each micro step, by step
+    rows: list[int] = field(factory=list)  # of the first tensor of each forward pass up to the first step
+    micro_steps: list[int] = field(factory=list)  # backward passes of each step
     lacks_backward: bool = False  # before the first step, none came to DeepSpeed
     changes_gradients: bool = False  # the script does so itself, between backward pass and step
-    last_micro_steps: list[int] = field(default_factory=list)  # those of them that DeepSpeed takes for the last one
+    last_micro_steps: list[int] = field(factory=list)  # those of them that DeepSpeed takes for the last one
     replayed: Replayed | None = None
-    parts: list[TrainedParameter] = field(default_factory=list)  # what this rank has of each parameter
+    parts: list[TrainedParameter] = field(factory=list)  # what this rank has of each parameter
     has_adapters: bool = False
     has_checkpoint: bool = False
-    versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
-    adapter_names: dict[str, str] | None = field(default_factory=dict)  # as in ``lora.names_in_file``
+    versions: dict[str, str] = field(factory=dict)  # of the libraries that are imported
+    adapter_names: dict[str, str] | None = field(factory=dict)  # as in ``lora.names_in_file``
     saves_itself: bool = False  # the script has a Trainer that saves a model in its own way
     not_saved: str | None = None  # why no model was saved
     own_rates: str | None = None  # why the learning rates are those of the script and not of the config
     no_room: str | None = None  # why nothing at all was saved
-    measured: Measured = field(default_factory=Measured)
+    measured: Measured = field(factory=Measured)
 
     @property
     def counted_ranks(self) -> int:
@@ -112,18 +108,17 @@ class ShownEngine:
         return self.world_size if _SEQUENCE in (self.config or {}) else self.multiplied_by
 
 
-@dataclass
-class Replayed:
+class Replayed(Record):
     """The steps after the checkpoint, as they were made first and as the second start repeats them."""
 
-    restored: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank at the checkpoint
-    outputs: list[str] = field(default_factory=list)  # of each forward pass
-    norms: list[list[float]] = field(default_factory=list)  # of each tensor that a forward pass returns
-    losses: list[float] = field(default_factory=list)
-    rates: list[list[float]] = field(default_factory=list)
-    passes: list[int] = field(default_factory=list)  # forward passes up to each step
-    settings: list[dict[str, str]] = field(default_factory=list)  # of the model, before each step
-    last: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank after the last step
+    restored: dict[str, str] = field(factory=dict)  # of each tensor of the rank at the checkpoint
+    outputs: list[str] = field(factory=list)  # of each forward pass
+    norms: list[list[float]] = field(factory=list)  # of each tensor that a forward pass returns
+    losses: list[float] = field(factory=list)
+    rates: list[list[float]] = field(factory=list)
+    passes: list[int] = field(factory=list)  # forward passes up to each step
+    settings: list[dict[str, str]] = field(factory=list)  # of the model, before each step
+    last: dict[str, str] = field(factory=dict)  # of each tensor of the rank after the last step
     has_own_loss: bool = False  # the script computes the loss outside the model
     has_other_shapes: bool = False  # the script itself has inputs of other shapes than the repeated ones
     unrecorded: str = ""  # what could not be recorded, so that the steps are not the same

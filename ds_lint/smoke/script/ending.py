@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.smoke.records.failure import CAUSES, first_line
@@ -132,7 +131,7 @@ def _of_worker(raised: Raised) -> tuple[str, Raised]:
     told = f"{first} {lines[0]}" if first.endswith(":") else first
     path, line, function = frames[-1] if frames else ("", "", "")
     where = f"{path.rpartition('site-packages/')[2]}:{line} {function}" if path else raised.where
-    return f"{told.rstrip('.:')}: {lines[-1]}", replace(raised, where=where)
+    return f"{told.rstrip('.:')}: {lines[-1]}", raised.but(where=where)
 
 
 def _at_once(ranks: list[ScriptProcess]) -> ScriptFailure | None:

@@ -92,14 +92,14 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
     for path, why in restored.left:
         sys.stderr.write(f"ds-lint: {path} stays as it is: {why}\n")
     return CommandEnd(
-        status,
-        time.monotonic() - began,
-        processes,
-        shown.read_all(plan.own_folder),
-        hooked.read(plan.own_folder),
-        hooked.read_later(plan.own_folder),
-        restored,
-        lookout.found,
+        status=status,
+        seconds=time.monotonic() - began,
+        processes=processes,
+        engines=shown.read_all(plan.own_folder),
+        hooked=hooked.read(plan.own_folder),
+        later=hooked.read_later(plan.own_folder),
+        restored=restored,
+        unobserved=lookout.found,
     )
 
 

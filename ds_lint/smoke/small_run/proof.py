@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 import time
-from dataclasses import replace
 from importlib.metadata import version
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
@@ -133,7 +132,7 @@ class _Run:
 
     def part(self, part: str) -> Job:
         """The job of another part."""
-        return replace(self.job, part=part)
+        return self.job.but(part=part)
 
 
 def prove(
@@ -218,7 +217,7 @@ def _resuming(run: _Run) -> Job:
     keeps_second_copies = (run.expectation.number(ZERO, "zero_hpz_partition_size") or 1) > 1
     saves_frozen = keeps_frozen(run.job.stack, has_adapters=run.job.has_adapters)
     has_others = run.job.has_adapters and saves_frozen and not keeps_second_copies
-    return replace(run.part(RESUME), has_other_weights=has_others)
+    return run.part(RESUME).but(has_other_weights=has_others)
 
 
 def _generating(run: _Run, trained: Evidence) -> Job | None:
@@ -230,7 +229,7 @@ def _generating(run: _Run, trained: Evidence) -> Job | None:
     if run.job.mode == CPU:  # without imports, and with fewer steps than the training
         seconds = min(seconds, _GENERATING + _TIMES * sum(trained.seconds.values()))
     edits = generation_edits(run.config, run.changes)
-    return replace(run.part(GENERATE), seconds=seconds, edits=[*run.job.edits, *edits])
+    return run.part(GENERATE).but(seconds=seconds, edits=[*run.job.edits, *edits])
 
 
 def _of_locks(pool: Runner, run: _Run, trained: list[Evidence]) -> list[Check]:

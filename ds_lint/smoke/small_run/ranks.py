@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import RankEnd
@@ -233,7 +232,7 @@ def _run_here(
     on_phase: Callable[[str, str], None] | None = None,
 ) -> list[Ended]:
     """Run as this rank in jobs, and tell the others if it failed."""
-    seated = [replace(job, seat=meeting.place) if job.part in SHARED else job for job in jobs]
+    seated = [job.but(seat=meeting.place) if job.part in SHARED else job for job in jobs]
     try:
         with _ended_with_the_others(pool, meeting, part) as was_ended:
             ended = pool.run(seated, on_phase)

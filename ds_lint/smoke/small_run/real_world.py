@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import FAKE, Adaptation, Check, Held
 from ds_lint.facts.host import free_memory
 from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import by_kind
+from ds_lint.record import Record
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.smoke.expected.adaptation import of_adapters
 from ds_lint.smoke.expected.expectation import ZERO, Batch, as_dict, ranks_of_a_copy, ranks_of_a_tensor
@@ -40,8 +40,7 @@ _OF_WORLD = (
 )
 
 
-@dataclass
-class World:
+class World(Record):
     """A simulated world: ``job`` is that of its two ranks, ``trained`` is the evidence of the run on a few ranks."""
 
     job: Job
@@ -99,8 +98,7 @@ def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evid
     )
     dtypes = trained.dtypes.get("parameters", [])
     nodes = expectation.config.facts.nodes
-    simulated = replace(
-        job,
+    simulated = job.but(
         text=_final_text(expectation) if is_prepared else job.text,
         world_size=ranks,
         mode=FAKE,

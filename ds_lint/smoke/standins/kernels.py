@@ -70,7 +70,10 @@ class CPUAdam:
         *tensors: Tensor,
     ) -> int:
         """`ds_adam_step`: of one parameter."""
-        _adam(step, rate, beta1, beta2, epsilon, decay, corrects_bias, self._decoupled[optimizer], *tensors)
+        _adam(
+            *tensors, step=step, rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay,
+            corrects_bias=corrects_bias, is_decoupled=self._decoupled[optimizer],
+        )  # fmt: skip
         return 0
 
     def rollback(
@@ -120,35 +123,16 @@ def multi_tensor_adam(
     """csrc/adam/multi_tensor_adam.cu and csrc/cpu/adam/fused_adam.cpp: many parameters; mode 1 is AdamW."""
     for gradient, parameter, momentum, variance in zip(*tensors, strict=True):
         _adam(
-            step,
-            rate,
-            beta1,
-            beta2,
-            epsilon,
-            decay,
-            bias_correction != 0,
-            mode == 1,
-            parameter,
-            gradient,
-            momentum,
-            variance,
-        )
+            parameter, gradient, momentum, variance, step=step, rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon,
+            decay=decay, corrects_bias=bias_correction != 0, is_decoupled=mode == 1,
+        )  # fmt: skip
 
 
 def _adam(
-    step: int,
-    rate: Tensor,
-    beta1: Tensor,
-    beta2: Tensor,
-    epsilon: Tensor,
-    decay: Tensor,
-    corrects_bias: bool,
+    parameter: Tensor, gradient: Tensor, momentum: Tensor, variance: Tensor, *,
+    step: int, rate: Tensor, beta1: Tensor, beta2: Tensor, epsilon: Tensor, decay: Tensor, corrects_bias: bool,
     is_decoupled: bool,
-    parameter: Tensor,
-    gradient: Tensor,
-    momentum: Tensor,
-    variance: Tensor,
-) -> None:
+) -> None:  # fmt: skip
     _check_types("Adam", parameter, momentum)
     p, g = parameter.float(), gradient.float()
     if decay > 0 and not is_decoupled:

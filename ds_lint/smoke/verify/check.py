@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ds_lint.diagnostics.verdict import Check, Held
+from ds_lint.record import Record
 from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
 
 if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
+
     from ds_lint.smoke.expected.documented_optimizer import NoReference
     from ds_lint.smoke.records.accelerate_script import AccelerateScript
     from ds_lint.smoke.records.comparison import Recomputed
@@ -28,10 +30,10 @@ class Repetition(NamedTuple):
     is_cut_off: bool = False  # by a cause other than the config and the script
 
 
-@dataclass(kw_only=True)
-class ObservedRun:
+class ObservedRun(Record):
     """What a run of either kind shows of one engine."""
 
+    _: KW_ONLY
     train: list[Evidence]
     mode: str
     steps: int  # up to the checkpoint
@@ -69,10 +71,10 @@ class ObservedRun:
         return [one.held.get(kind, Held(0, 0)).elements for one in self.train]
 
 
-@dataclass(kw_only=True)
 class SmallRun(ObservedRun):
     """A run of a small model: the run that resumes from it, and the one that repeats its steps without DeepSpeed."""
 
+    _: KW_ONLY
     resumed: list[Evidence] | Failure
     reference: Reference | NoReference | Failure
     generation: tuple[Ended, Failure | None] | None = None  # None: there was no such run
@@ -81,10 +83,10 @@ class SmallRun(ObservedRun):
     accelerate_script: AccelerateScript | None = None  # of the accelerate stack
 
 
-@dataclass(kw_only=True)
 class ScriptRun(ObservedRun):
     """A run of the user's own script, with tensors and data of its own."""
 
+    _: KW_ONLY
     ranks: list[ShownEngine]  # the engine on each of them
     repetition: Repetition | None  # None: there was no second start
     recomputed: Recomputed | None  # of one step; None: none was sampled
@@ -124,7 +126,8 @@ def checked(
 ) -> Check:
     """A check of one property, with one sentence for each outcome."""
     status, message = ("pass", kept) if is_kept else (bad, broken)
-    return Check(id, status, requested.key, requested.value, observed, unit, message, "" if is_kept else help, adapted)
+    help = "" if is_kept else help  # noqa: A001 - as the field is called
+    return Check(id, status, requested.key, requested.value, observed, unit, message, help=help, adapted=adapted)
 
 
 def spelling(expectation: Expectation, requested: Requested) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
@@ -120,7 +119,7 @@ def _shortened(before: Replayed, after: Replayed) -> tuple[Replayed, Replayed]:
     names = ("outputs", "norms", "losses", "rates")
     lengths = {name: min(len(getattr(one, name)) for one in (before, after)) for name in names}
     before, after = (
-        replace(one, last={}, **{name: getattr(one, name)[:length] for name, length in lengths.items()})
+        one.but(last={}, **{name: getattr(one, name)[:length] for name, length in lengths.items()})
         for one in (before, after)
     )
     return before, after
