@@ -10,8 +10,8 @@ from ds_lint.diagnostics.verdict import CPU, Step
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
 from ds_lint.smoke.expected.expectation import Expectation
+from ds_lint.smoke.records.engine_trace import EngineTrace, Replayed
 from ds_lint.smoke.records.job import Engine, Evidence, TrainedParameter
-from ds_lint.smoke.records.shown import Replayed, ShownEngine
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.verify.check import ObservedRun, Repetition, ScriptRun
 from ds_lint.source import documents
@@ -24,7 +24,7 @@ CONFIG = {
 }
 
 
-def shown(rank: int = 0, **changes: Any) -> ShownEngine:
+def shown(rank: int = 0, **changes: Any) -> EngineTrace:
     """An engine on a rank."""
     engine = Engine(
         stage=2, train_batch_size=8, micro_batch_size=2, accumulation_steps=2, clipping=0.0,
@@ -38,7 +38,7 @@ def shown(rank: int = 0, **changes: Any) -> ShownEngine:
         steps=[Step(loss=1.0, learning_rates=[1e-3], loss_scale=None, gradient_norm=1.0, is_skipped=False)] * 3,
         fingerprint={f"weight of {rank}": "a", f"state of {rank}": "b"},
     )
-    one = ShownEngine(
+    one = EngineTrace(
         number=1, evidence=evidence, stack="deepspeed", world_size=2, data_parallel=2, multiplied_by=2, mode=CPU,
         model_class="__main__.Net", config=dict(CONFIG), is_trained=True, has_checkpoint=True,
         batches=[[f"{rank} {step}"] * 2 for step in range(3)], rows=[2, 2], micro_steps=[2, 2, 2],
@@ -68,7 +68,7 @@ def replayed(rank: int = 0, **changes: Any) -> Replayed:
 UNSAVED = {"steps": 3, "steps_after": 2, "exported": "nothing was saved", "real_shapes": "no model is given"}
 
 
-def runs(ranks: list[ShownEngine], repetition: Repetition | None = None, *, mode: str = CPU) -> ScriptRun:
+def runs(ranks: list[EngineTrace], repetition: Repetition | None = None, *, mode: str = CPU) -> ScriptRun:
     """What is verified of the engine of these ranks."""
     train = [one.evidence for one in ranks]
     return ScriptRun(
@@ -81,7 +81,7 @@ def observed(train: list[Evidence], mode: str = CPU) -> ObservedRun:
     return ObservedRun(train=train, mode=mode, **UNSAVED)
 
 
-def expected(one: ShownEngine, config: dict[str, Any] | None = None, **known: Any) -> Expectation:
+def expected(one: EngineTrace, config: dict[str, Any] | None = None, **known: Any) -> Expectation:
     """What a config asks for in an engine."""
     document = documents.from_dict(config or CONFIG)
     known = {"stack": one.stack, "facts": Facts(world_size=one.world_size), **known}

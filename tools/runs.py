@@ -45,7 +45,7 @@ def lint_run(example: Example, document: Document) -> FileReport:
     key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
     if key not in _verdicts:
         _verdicts[key] = prove(
-            _pool(), document, stack=example.stack, facts=facts, target=_installed(), wish=RunOptions()
+            _pool(), document, stack=example.stack, facts=facts, target=_installed(), options=RunOptions()
         )
         for verdict in _verdicts[key]:
             if verdict.log is not None:

@@ -67,13 +67,13 @@ def run_smoke(options: Namespace) -> int:
     """Run the user's own script for a few steps."""
     from ds_lint.commands.smoke import ScriptSmoke, smoke
     from ds_lint.linter.engine import every_rule
-    from ds_lint.smoke.script.proof import ScriptWish
+    from ds_lint.smoke.script.proof import ScriptRunOptions
 
     if not options.command_words:
         return complain("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
     asked = _options(options)
     asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
-    wish = ScriptWish(
+    wish = ScriptRunOptions(
         steps=options.steps,
         resumes=options.resume,
         seconds=options.timeout,

@@ -21,7 +21,7 @@ from ds_lint.session.material import with_material
 from ds_lint.session.session import Session
 from ds_lint.smoke.processes.client import CouldNotRun, ended_by_signal
 from ds_lint.smoke.script.predictions import with_predictions
-from ds_lint.smoke.script.proof import ScriptWish, prove
+from ds_lint.smoke.script.proof import ScriptRunOptions, prove
 from ds_lint.smoke.small_run import devices
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
-    from ds_lint.smoke.records.shown import ShownEngine
+    from ds_lint.smoke.records.engine_trace import EngineTrace
     from ds_lint.smoke.script.proof import WithoutEngine
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath
@@ -48,7 +48,7 @@ class ScriptSmoke(NamedTuple):
     """What is asked for beside the options of a report."""
 
     command: list[str]
-    wish: ScriptWish
+    wish: ScriptRunOptions
     config: str | None = None  # the file that the script trains with, if the command does not tell
     report: str | None = None  # the HTML file to write
 
@@ -134,13 +134,13 @@ class ConfigsOfScript:
         if asked.config is not None and not self._named:
             raise CouldNotRun(f"{asked.config} holds no DeepSpeed config")
 
-    def of_engine(self, engine: ShownEngine) -> Config:
+    def of_engine(self, engine: EngineTrace) -> Config:
         """The config of an engine as the user wrote it; if it is in no file that is known, as DeepSpeed gets it."""
         if engine.number not in self._configs:
             self._configs[engine.number] = self._config_of(engine)
         return self._configs[engine.number]
 
-    def _config_of(self, engine: ShownEngine) -> Config:
+    def _config_of(self, engine: EngineTrace) -> Config:
         path = engine.config_path
         document = next((one for one in self._documents(path) if path is not None or self._makes(one, engine)), None)
         if document is None:
@@ -152,7 +152,7 @@ class ConfigsOfScript:
             basis = with_material(self._launch, basis)
         return configs.from_document(report.document, basis)
 
-    def _makes(self, document: Document, engine: ShownEngine) -> bool:
+    def _makes(self, document: Document, engine: EngineTrace) -> bool:
         """Whether the config of an engine has every value of a file that is not ``"auto"``.
 
         Accelerate and frameworks change values of a YAML for the engine that they train. The copy for an engine without
@@ -169,7 +169,7 @@ class ConfigsOfScript:
         same = [one for one in self._named if os.path.realpath(one.path) == os.path.realpath(path)]
         return same or [one for one in [_config_at(os.path.relpath(path))] if one is not None]
 
-    def _lint(self, document: Document, engine: ShownEngine | None = None) -> tuple[FileReport, LintContext]:
+    def _lint(self, document: Document, engine: EngineTrace | None = None) -> tuple[FileReport, LintContext]:
         if document.path not in self._reports:
             context = self._session.context(document.path)
             if engine is not None:  # the run shows its stack, whatever is said
@@ -204,7 +204,7 @@ class ConfigsOfScript:
         return list(self._reports.values())
 
 
-def _of_script(engine: ShownEngine) -> dict[str, Any]:
+def _of_script(engine: EngineTrace) -> dict[str, Any]:
     """The config of an engine without what a library, and not the script, has put into it.
 
     TRL writes names with dots, such as ``zero_optimization.reduce_bucket_size``, beside the sections of a reference

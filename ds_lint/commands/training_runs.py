@@ -213,7 +213,7 @@ def _prove(
                 stack=stack,
                 facts=context.basis.facts,
                 target=target,
-                wish=wish,
+                options=wish,
                 on_phase=on_phase,
             )
         except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second

@@ -42,7 +42,7 @@ class WarmPool:
                 stack=context.lint(document, context.rules).stack or context.basis.stack,
                 facts=context.basis.facts,
                 target=choose("", {}, installed("")).newest,  # the releases that run, whatever the project pins
-                wish=RunOptions(),
+                options=RunOptions(),
                 on_phase=lambda part, phase: on_phase(phase_in_words(part, phase)),
             )
         except CouldNotRun as error:

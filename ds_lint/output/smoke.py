@@ -69,35 +69,35 @@ def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[Hashab
     ``helped`` are the subjects of checks to which a finding has given the help already.
     """
     several = len({(verdict.path, verdict.place) for verdict in verdicts}) > 1
-    told: list[str] = []
+    output: list[str] = []
     for verdict in verdicts:
-        if told:
-            told.append("")
-        told += _headline(verdict, f"smoke: {shown_config(verdict, verdicts)} " if several else "smoke: ", terminal)
-        told += _not_passed(verdict, terminal, helped)
-        told += _passed(verdict, terminal)
-        told += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
-        told += _skipped(verdict, terminal)
-        told += _ended(verdict, terminal)
-        told += _measured(verdict, terminal)
-        told += _chart(verdict, verdicts, terminal)
-    return told
+        if output:
+            output.append("")
+        output += _headline(verdict, f"smoke: {config_name(verdict, verdicts)} " if several else "smoke: ", terminal)
+        output += _not_passed(verdict, terminal, helped)
+        output += _passed(verdict, terminal)
+        output += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
+        output += _skipped(verdict, terminal)
+        output += _ended(verdict, terminal)
+        output += _measured(verdict, terminal)
+        output += _chart(verdict, verdicts, terminal)
+    return output
 
 
 def records(verdicts: list[Verdict], terminal: Terminal) -> list[str]:
     """A line for each run and for each of its checks that did not pass, never wrapped."""
-    told = []
+    output = []
     for verdict in verdicts:
-        path = terminal.paint(shown_config(verdict, verdicts), STRONG)
-        told.append(f"{path}: smoke: {visible(headline(verdict))}")
+        path = terminal.paint(config_name(verdict, verdicts), STRONG)
+        output.append(f"{path}: smoke: {visible(headline(verdict))}")
         for check in _worst_first(verdict, ("error", "fail", "warn")):
             status = terminal.paint(f"{check.status}[{visible(check.id)}]", STYLES[check.status])
-            told.append(f"{path}: smoke: {status} {visible(check.message)}")
-        told += [f"{path}: smoke: not verified: {visible(line)}" for line in not_verified(verdict)]
-    return told
+            output.append(f"{path}: smoke: {status} {visible(check.message)}")
+        output += [f"{path}: smoke: not verified: {visible(line)}" for line in not_verified(verdict)]
+    return output
 
 
-def shown_config(verdict: Verdict, verdicts: list[Verdict]) -> str:
+def config_name(verdict: Verdict, verdicts: list[Verdict]) -> str:
     """The file of a config, with the place in it if the runs are with several configs of the file."""
     path = shown_path(verdict.path)
     several = any(other.path == verdict.path and other.place != verdict.place for other in verdicts)
@@ -111,12 +111,12 @@ def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
 
 
 def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[Hashable]) -> list[str]:
-    told = []
+    output = []
     for check in _worst_first(verdict, ("error", "fail", "warn")):
-        told += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
+        output += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
         if check.help and check.subject not in helped:
-            told += _labelled("= help:", STRONG, check.help, terminal, indent=4)
-    return told
+            output += _labelled("= help:", STRONG, check.help, terminal, indent=4)
+    return output
 
 
 def _with_key(check: Check) -> str:
@@ -124,7 +124,7 @@ def _with_key(check: Check) -> str:
 
 
 def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
-    told = []
+    output = []
     if verdict.mode == FAKE:  # how much a rank of so many holds is what one wants to know
         return [
             line
@@ -138,10 +138,10 @@ def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
     for label, is_adapted in (("verified:", False), ("verified with adaptation:", True)):
         ids = [check.id for check in verdict.checks if check.status == "pass" and check.adapted == is_adapted]
         if ids:
-            told += _labelled(
+            output += _labelled(
                 label, QUIET, ", ".join(_times(name, ids, all_ids) for name in dict.fromkeys(ids)), terminal
             )
-    return told
+    return output
 
 
 def _times(name: str, some: list[str], every: list[str]) -> str:
@@ -170,14 +170,14 @@ def _ended(verdict: Verdict, terminal: Terminal) -> list[str]:
         if rank.exit != "ok":
             error = f": {rank.error.strip().partition(chr(10))[0]}" if rank.error else ""
             ranks_by_end.setdefault(f"{rank.exit} in phase {rank.phase}{error}", []).append(str(rank.rank))
-    told = []
+    output = []
     for end, numbers in ranks_by_end.items():
         some = [*numbers[:SHOWN_RANKS], *([f"{len(numbers) - SHOWN_RANKS} more"] if numbers[SHOWN_RANKS:] else [])]
         label = f"rank{'s' if len(numbers) > 1 else ''} {_enumerated(some)}:"
-        told += _labelled(label, SEVERITY["error"], end, terminal)
+        output += _labelled(label, SEVERITY["error"], end, terminal)
     if verdict.log:
-        told += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
-    return told
+        output += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
+    return output
 
 
 def _measured(verdict: Verdict, terminal: Terminal) -> list[str]:
@@ -205,14 +205,14 @@ def _chart(verdict: Verdict, verdicts: list[Verdict], terminal: Terminal) -> lis
     blocks = BLOCKS if terminal.can_show(BLOCKS) else ASCII_BLOCKS
     margin = max(map(len, bars))
     room = max(LEAST_BAR, min(BAR, (terminal.width or 80) - margin - len("    999.9 MiB  ")))
-    told = ["  " + terminal.paint("bytes by rank", STRONG)]
+    output = ["  " + terminal.paint("bytes by rank", STRONG)]
     for label, kinds in bars.items():
         bar = _bar(_bytes(kinds), most, room, blocks)
-        told.append(f"  {label:<{margin}}  {bar} {in_units(sum(_bytes(kinds)))}")
+        output.append(f"  {label:<{margin}}  {bar} {in_units(sum(_bytes(kinds)))}")
     if len(verdict.held) > SHOWN_RANKS:
-        told.append(f"  and {counted(len(verdict.held) - SHOWN_RANKS, 'more rank')}")
+        output.append(f"  and {counted(len(verdict.held) - SHOWN_RANKS, 'more rank')}")
     legend = "  ".join(f"{block} {kind}" for block, kind in zip(blocks, KINDS, strict=True))
-    return [*told, *("  " + line.strip() for line in wrap(legend, terminal.width, taken=2, indent=2))]
+    return [*output, *("  " + line.strip() for line in wrap(legend, terminal.width, taken=2, indent=2))]
 
 
 def _bar(parts: list[int], most: int, room: int, blocks: str) -> str:
@@ -327,14 +327,14 @@ def adapted(adaptation: Adaptation) -> str:
     return ": ".join(part for part in (" ".join(filter(None, (adaptation.key, change))), adaptation.why) if part)
 
 
-def shown(value: object, unit: str | None = None) -> str:
+def formatted(value: object, unit: str | None = None) -> str:
     """A value of a check with its unit: numbers in groups of thousands, bytes in larger units."""
     if isinstance(value, (list, tuple)):
         if len(value) > 1 and len({repr(element) for element in value}) == 1:
-            return f"{shown(value[0], unit)} ({len(value)} times)"
-        text = ", ".join(shown(element, unit if unit == "bytes" else None) for element in value)
+            return f"{formatted(value[0], unit)} ({len(value)} times)"
+        text = ", ".join(formatted(element, unit if unit == "bytes" else None) for element in value)
     elif isinstance(value, dict):
-        return _cut(visible(", ".join(f"{key}: {shown(element, unit)}" for key, element in value.items())))
+        return _cut(visible(", ".join(f"{key}: {formatted(element, unit)}" for key, element in value.items())))
     elif unit == "bytes" and isinstance(value, int) and not isinstance(value, bool):
         return in_units(value)
     else:
@@ -358,7 +358,7 @@ def _scalar(value: object) -> str:
 def written(value: object) -> str:
     """A value as it stands in a config, numbers in groups of thousands."""
     if value is None or isinstance(value, (bool, int, float)):
-        return shown(value)
+        return formatted(value)
     from json import dumps
 
     return _cut(visible(dumps(value, default=str, ensure_ascii=False)))

@@ -31,11 +31,11 @@ def pool():
 def prove(pool):
     """Proves a config, given as a dict or as text: `prove(config, stack="trainer", arguments={"bf16": True})`.
 
-    `model` is a folder with a config.json, `wish` how the run is to be made.
+    `model` is a folder with a config.json, `options` how the run is to be made.
     """
     from ds_lint.smoke.small_run import proof
 
-    def prove(config, *, stack="deepspeed", arguments=None, model=None, wish=None, pool=pool):
+    def prove(config, *, stack="deepspeed", arguments=None, model=None, options=None, pool=pool):
         text = config if isinstance(config, str) else json.dumps(config)
         (verdict,) = proof.prove(
             pool,
@@ -43,7 +43,7 @@ def prove(pool):
             stack=stack,
             facts=gather(Sources(trainer_args=arguments, model=model)),
             target=INSTALLED,
-            wish=(wish or proof.RunOptions(seconds=SECONDS))._replace(simulates=False),
+            options=(options or proof.RunOptions(seconds=SECONDS))._replace(simulates=False),
         )
         return verdict
 

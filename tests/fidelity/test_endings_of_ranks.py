@@ -11,7 +11,7 @@ import pytest
 
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.processes.leftovers import processes_of
-from ds_lint.smoke.script import ending, start
+from ds_lint.smoke.script import command_start, ending
 
 SCRIPT = Path(__file__).parent / "programs" / "ending_script.py"
 PHASES = {  # phases and ends of both ranks, and how the message begins
@@ -42,7 +42,7 @@ def test_how_ranks_end(how, tmp_path, monkeypatch):
     plan = plans.Plan(str(tmp_path / "run"), steps_after=0 if how == "few" else 2, resumes=False, uses_cpu=True)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", SCRIPT.name]
     seconds = 60.0 if how == "hang" else 240.0
-    end = start.run([*launcher, how], plan, seconds)
+    end = command_start.run([*launcher, how], plan, seconds)
     phases, message = PHASES[how]
     assert [one.phase for one in end.ranks] == phases
     failed = ending.failure(end, plan, seconds)

@@ -457,7 +457,7 @@ def test_an_op_for_the_cpu_is_built_and_trains(tmp_path, monkeypatch):
             stack="deepspeed",
             facts=Facts(),
             target=INSTALLED,
-            wish=RunOptions(builds_ops=True, simulates=False),
+            options=RunOptions(builds_ops=True, simulates=False),
         )
     bad = [one.message for one in verdict.checks if one.status not in ("pass", "skip")]
     assert (verdict.status, verdict.error, bad) == ("pass", None, [])

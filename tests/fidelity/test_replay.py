@@ -48,7 +48,7 @@ def repeat(folder, inputs, draw):
         replay.is_on = True
         outputs.append(replay.forward(MODEL, (given,), {}, lambda args, _: args[0] + draw()))
         replays.append(replay)
-    return outputs, replays[1].shown
+    return outputs, replays[1].replayed
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_model_among_the_inputs_is_that_of_each_start(tmp_path):
         given = model, {"rows": [torch.full((2,), scale)]}
         replay.forward(MODEL, given, {"reduce": torch.sum}, lambda args, kwargs: seen.append((args, kwargs)))
         assert seen[-1][0][0] is model
-        assert replay.shown.unrecorded == ""
+        assert replay.replayed.unrecorded == ""
     assert torch.equal(seen[1][0][1]["rows"][0], torch.full((2,), 2.0))
     assert seen[1][1]["reduce"] is torch.sum
 
@@ -101,7 +101,7 @@ def test_inputs_that_cannot_be_recorded_leave_the_script_alone(tmp_path):
     rows = (torch.ones(2) for _ in range(2))
     (given,) = replay.forward(MODEL, (rows,), {}, lambda args, _: args)
     assert given is rows
-    assert replay.shown.unrecorded == "the inputs of the model cannot be recorded (TypeError)"
+    assert replay.replayed.unrecorded == "the inputs of the model cannot be recorded (TypeError)"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -80,7 +80,7 @@ FAULTS = [
         "scale never grows": ("loss-scale", "after step 2, the loss scale of rank 0 is 2^8, but it has to be 2^9"),
     }),
     (PLAIN, 2, STATIC, {
-        "other loss scale": ("loss-scale", "is 2^10, but `fp16.loss_scale` asks for 2^7 in every step"),
+        "other loss scale": ("loss-scale", "is 2^10, but `fp16.loss_scale` fixes it at 2^7"),
         "scale is not undone": ("averaging", NO_AVERAGE),
         "": ("clipping", "a step used a gradient of norm"),
     }),

@@ -39,7 +39,7 @@ def accelerated(prove):
     """Proves a config with a loop of Accelerate on some ranks."""
 
     def accelerated(config, *, ranks=2, **more):
-        return prove(config, stack="accelerate", wish=RunOptions(ranks=ranks, seconds=120.0), **more)
+        return prove(config, stack="accelerate", options=RunOptions(ranks=ranks, seconds=120.0), **more)
 
     return accelerated
 
@@ -199,7 +199,7 @@ def test_the_real_number_of_ranks_is_simulated(pool):
         stack="accelerate",
         facts=gather(Sources(world_size=64)),
         target=INSTALLED,
-        wish=RunOptions(),
+        options=RunOptions(),
     )
     assert (trained.status, world.status, world.world_size) == ("pass", "pass", 64)
     assert any("DataLoader(batch_size=2)" in str(one.after) for one in world.adaptations)

@@ -103,8 +103,8 @@ def test_stage_3_without_the_gather_leaves_nothing_to_load(prove, stack, config,
     ],
 )
 def test_the_recipe_recovers_the_weights(prove, tmp_path, stack, config, arguments, checkpoint):
-    wish = RunOptions(keep=str(tmp_path))
-    verdict = prove({**config, **zero(3)}, stack=stack, arguments=arguments, wish=wish)
+    options = RunOptions(keep=str(tmp_path))
+    verdict = prove({**config, **zero(3)}, stack=stack, arguments=arguments, options=options)
     recipe = broken(verdict)["export"].help
     folder = tmp_path / "config.json" / checkpoint
     _, _, command = recipe.partition("python ")
@@ -550,7 +550,7 @@ def test_lion_in_host_memory_has_a_second_state(prove):
     ids=str,
 )
 def test_all_storages_of_a_rank_are_accounted_for_on_any_number_of_ranks(prove, config, ranks):
-    verdict = prove({**BASE, **config}, wish=RunOptions(ranks=ranks))
+    verdict = prove({**BASE, **config}, options=RunOptions(ranks=ranks))
     (memory,) = (check for check in verdict.checks if check.id == "memory")
     assert memory.status == "pass", memory.message
     assert all(held.get("unknown", 0) < 100 for held in memory.observed)
@@ -565,7 +565,7 @@ def test_reduce_buckets_are_listed_apart(prove):
 @pytest.mark.parametrize(("ranks", "group"), [(4, 2), pytest.param(4, 4, marks=pytest.mark.long)])
 def test_the_ranks_of_a_group_share_a_secondary_partition(prove, ranks, group):
     config = {**BASE, **zero(3, zero_hpz_partition_size=group, **GATHERED)}
-    verdict = prove(config, wish=RunOptions(ranks=ranks))
+    verdict = prove(config, options=RunOptions(ranks=ranks))
     (check,) = (check for check in verdict.checks if (check.key or "").endswith("zero_hpz_partition_size"))
     assert (broken(verdict), check.id, check.status) == ({}, "parameters", "pass")
     assert check.observed == [24736 // group] * ranks

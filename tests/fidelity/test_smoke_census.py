@@ -51,8 +51,8 @@ def test_everything_has_an_owner(engine):
 
 def test_an_attribute_that_hides_a_copy_is_named(engine):
     engine.module.kept = torch.ones(100)
-    (stray,) = taken(engine).strays
-    assert (stray.bytes, stray.shape, stray.holder) == (400, [100], "Linear.kept")
+    (unknown,) = taken(engine).unknown
+    assert (unknown.bytes, unknown.shape, unknown.holder) == (400, [100], "Linear.kept")
 
 
 def test_a_closure_that_hides_a_copy_is_named(engine):
@@ -60,7 +60,7 @@ def test_a_closure_that_hides_a_copy_is_named(engine):
     engine.module.register_forward_hook(lambda *_: copy.sum())
     found = taken(engine)
     assert found.held["unknown"].bytes == 400
-    assert "closure of test_a_closure_that_hides_a_copy_is_named" in found.strays[0].holder
+    assert "closure of test_a_closure_that_hides_a_copy_is_named" in found.unknown[0].holder
 
 
 def test_a_view_is_counted_with_all_of_its_storage_and_once(engine):

@@ -45,7 +45,7 @@ def of_generate(verdict):
 )  # fmt: skip
 def test_ranks_that_stop_at_different_lengths_all_end(prove, stack, ranks):
     verdict = prove(
-        {**CONFIGS[stack], **zero(3)}, stack=stack, arguments=ARGUMENTS.get(stack), wish=RunOptions(ranks=ranks)
+        {**CONFIGS[stack], **zero(3)}, stack=stack, arguments=ARGUMENTS.get(stack), options=RunOptions(ranks=ranks)
     )
     assert verdict.status == "pass", verdict.error
     (found,) = of_generate(verdict)
@@ -78,7 +78,7 @@ def test_swapping_does_not_disturb_the_ranks_that_resume(prove):
 
 def test_below_stage_3_and_on_one_rank_nothing_is_gathered(prove):
     assert of_generate(prove({**BASE, **zero(2)})) == []
-    assert of_generate(prove({**BASE, **zero(3)}, wish=RunOptions(ranks=1))) == []
+    assert of_generate(prove({**BASE, **zero(3)}, options=RunOptions(ranks=1))) == []
 
 
 @pytest.mark.parametrize("stack", ["trainer", pytest.param("accelerate", marks=pytest.mark.long)])

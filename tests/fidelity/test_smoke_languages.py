@@ -81,8 +81,8 @@ IN_EVERY_RUN = ("dict-in-python", "here-document-in-a-notebook")
 )
 def test_the_config_in_a_file_of_any_language_trains(pool, path, text):
     (document,) = documents.configs_in(text.encode(), path)
-    wish = proof.RunOptions(seconds=120.0, simulates=False)
-    (verdict,) = proof.prove(pool, document, stack=document.stack, facts=Facts(), target=INSTALLED, wish=wish)
+    options = proof.RunOptions(seconds=120.0, simulates=False)
+    (verdict,) = proof.prove(pool, document, stack=document.stack, facts=Facts(), target=INSTALLED, options=options)
     assert verdict.error is None
     assert [check.message for check in verdict.checks if check.status in ("error", "fail", "warn")] == []
     assert {check.id: check.observed for check in verdict.checks}["stage"] == 2

@@ -33,8 +33,8 @@ def adapted(prove):
     def adapted(config, *, stack="deepspeed", ranks=2, **more):
         precision = next((name for name in ("bf16", "fp16") if name in config), None)
         arguments = {precision: True} if stack == "trainer" and precision else None
-        wish = RunOptions(ranks=ranks, seconds=120.0, has_adapters=True)
-        return prove(config, stack=stack, arguments=arguments, wish=wish, **more)
+        options = RunOptions(ranks=ranks, seconds=120.0, has_adapters=True)
+        return prove(config, stack=stack, arguments=arguments, options=options, **more)
 
     return adapted
 

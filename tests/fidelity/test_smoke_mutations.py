@@ -108,7 +108,7 @@ def test_a_broken_promise_fails_its_check(prove, mutating, name, config, checks)
 )
 def test_a_checkpoint_with_other_weights_fails_on_any_number_of_ranks(prove, mutating, name, config, checks, ranks):
     pool = mutating(name)
-    verdict = prove(config, pool=pool, wish=RunOptions(ranks=ranks))
+    verdict = prove(config, pool=pool, options=RunOptions(ranks=ranks))
     assert (verdict.status, broken(verdict)) == ("fail", checks)
 
 
@@ -147,7 +147,8 @@ def test_gradients_in_turn_are_no_reason_to_fail(prove, stage, precision, ranks)
     """What a function of DeepSpeed says of these weights is wrong, and the checkpoint is right."""
     zero = {"zero_optimization": {"stage": stage, "round_robin_gradients": True}}
     verdict = prove(
-        {**BASE, **zero} | ({} if precision == "fp32" else {precision: {"enabled": True}}), wish=RunOptions(ranks=ranks)
+        {**BASE, **zero} | ({} if precision == "fp32" else {precision: {"enabled": True}}),
+        options=RunOptions(ranks=ranks),
     )
     assert broken(verdict) == set()
 

@@ -61,7 +61,7 @@ def passes(verdict):
 
 @pytest.mark.parametrize(("stack", "stage", "ranks"), CASES)
 def test_every_stage_on_any_number_of_ranks(prove, uneven, stack, stage, ranks):
-    checks = passes(prove({**BASE, **zero(stage)}, stack=stack, model=uneven, wish=RunOptions(ranks)))
+    checks = passes(prove({**BASE, **zero(stage)}, stack=stack, model=uneven, options=RunOptions(ranks)))
     if stage:
         gradients = checks["gradients"]
         assert gradients.expected == gradients.observed
@@ -89,13 +89,13 @@ def test_every_stage_on_any_number_of_ranks(prove, uneven, stack, stage, ranks):
     ],
 )
 def test_what_moves_the_borders_of_shares(prove, uneven, ranks, config):
-    passes(prove({**BASE, **config}, model=uneven, wish=RunOptions(ranks)))
+    passes(prove({**BASE, **config}, model=uneven, options=RunOptions(ranks)))
 
 
 def test_16_bit_masters_in_host_memory_have_the_gradients_of_what_they_update(prove, uneven):
     config = {**BASE, **zero(2, offload_optimizer={"device": "cpu"})}
     config["bf16"] = {"enabled": True, "bf16_master_weights_and_grads": True}
-    verdict = prove(config, model=uneven, wish=RunOptions(3))
+    verdict = prove(config, model=uneven, options=RunOptions(3))
     gradients = next(check for check in verdict.checks if check.id == "gradients")
     assert (gradients.status, gradients.observed) == ("pass", [6490, 6490, 6490])
 
@@ -107,5 +107,5 @@ def test_an_optimizer_of_the_config_is_one_group_under_the_trainer(prove, uneven
     config = {**BASE, **zero(2)}
     if not is_in_config:
         del config["optimizer"]
-    checks = passes(prove(config, stack="trainer", model=uneven, wish=RunOptions(8)))
+    checks = passes(prove(config, stack="trainer", model=uneven, options=RunOptions(8)))
     assert checks["master-weights"].expected == [share] * 8

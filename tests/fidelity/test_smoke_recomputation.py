@@ -89,7 +89,7 @@ def test_recomputation_that_is_silently_off_fails(prove, tmp_path, name):
 def test_it_is_noticed_on_any_number_of_ranks(prove, tmp_path, ranks):
     with breaking(tmp_path) as broken_by:
         pool = broken_by("nothing is recomputed")
-        verdict = prove(zero(2), stack="trainer", arguments=ON, pool=pool, wish=RunOptions(ranks=ranks))
+        verdict = prove(zero(2), stack="trainer", arguments=ON, pool=pool, options=RunOptions(ranks=ranks))
     assert {check.id for check in verdict.checks if check.status not in ("pass", "skip")} == {"recomputation"}
 
 

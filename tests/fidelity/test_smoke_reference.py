@@ -119,9 +119,9 @@ def test_broken_arithmetic_fails_under_the_trainer_and_on_three_ranks(prove, bre
     auto = {"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "bf16": {"enabled": True}}
     arguments = {"bf16": True, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     trained = {**auto, "zero_optimization": {"stage": 2}}
-    pool, wish = break_arithmetic(name), RunOptions(ranks=3)
-    assert check in found(prove(trained, stack="trainer", arguments=arguments, pool=pool, wish=wish))
-    assert check in found(prove(config(2), pool=pool, wish=wish))
+    pool, options = break_arithmetic(name), RunOptions(ranks=3)
+    assert check in found(prove(trained, stack="trainer", arguments=arguments, pool=pool, options=options))
+    assert check in found(prove(config(2), pool=pool, options=options))
 
 
 def test_a_rank_that_counts_little_less_is_seen_though_no_element_shows_it(prove, break_arithmetic):
@@ -210,7 +210,7 @@ def without_nothing(changes):
     ids=str,
 )
 def test_right_arithmetic_passes(prove, stage, dtype, changes, ranks):
-    verdict = prove(without_nothing(config(stage, dtype, **changes)), wish=RunOptions(ranks=ranks))
+    verdict = prove(without_nothing(config(stage, dtype, **changes)), options=RunOptions(ranks=ranks))
     assert passes(verdict), [said(verdict, name).message for name in CHECKS]
 
 
@@ -225,7 +225,7 @@ def test_right_arithmetic_passes(prove, stage, dtype, changes, ranks):
 def test_the_factor_that_clips_is_rounded_for_all_elements_alike(prove, tmp_path, model, stage, ranks):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model}))
     made = config(stage, "fp32", gradient_clipping=1.0, optimizer={"type": "AdamW", "params": {"lr": 1e-3}})
-    verdict = prove(made, model=str(tmp_path), wish=RunOptions(ranks=ranks))
+    verdict = prove(made, model=str(tmp_path), options=RunOptions(ranks=ranks))
     assert said(verdict, "averaging").status == "pass", said(verdict, "averaging").message
 
 

@@ -71,7 +71,7 @@ def prove(pool, tmp_path):
             stack=stack,
             facts=gather(sources),
             target=Target(),
-            wish=proof.RunOptions(),
+            options=proof.RunOptions(),
         )
 
     return prove

@@ -209,11 +209,11 @@ def test_adaptations_in_words(adaptation, text):
     ],
 )
 def test_values_in_words(value, unit, text):
-    assert smoke.shown(value, unit) == text
+    assert smoke.formatted(value, unit) == text
 
 
 def test_long_values_are_cut():
-    assert smoke.shown("x" * 1000) == "x" * 300 + "…"
+    assert smoke.formatted("x" * 1000) == "x" * 300 + "…"
 
 
 # ------------------------------------------------------------------------------------------------------- what is held

@@ -21,7 +21,7 @@ from ds_lint.smoke.rank import pool
 from ds_lint.smoke.rank.environment import NoGpu
 from ds_lint.smoke.records import hanging
 from ds_lint.smoke.records.cause import cause_of
-from ds_lint.smoke.records.failure import as_told, failure
+from ds_lint.smoke.records.failure import failure, rank_ends
 from ds_lint.smoke.records.job import Evidence, Job, Raised, Reference
 from ds_lint.smoke.records.messages import IMPORTING, Ended
 from ds_lint.smoke.standins import ops
@@ -166,7 +166,7 @@ def test_a_fault_of_the_machine_on_all_ranks_is_not_the_config(tmp_path, error, 
 def test_what_a_rank_says_of_its_peer_is_not_its_own_error():
     ends = [RankEnd(0, "exception", "train", GLOO), RankEnd(1, "exception", "train", "KeyError: 'x'")]
     raised = [Raised("RuntimeError", GLOO, "train", WHERE, "peer"), Raised("KeyError", "'x'", "train", WHERE)]
-    told = as_told(Ended(ends, [Evidence(number, "train", one) for number, one in enumerate(raised)]))
+    told = rank_ends(Ended(ends, [Evidence(number, "train", one) for number, one in enumerate(raised)]))
     assert told == [RankEnd(0, "ended", "train", "another rank ended first"), ends[1]]
 
 

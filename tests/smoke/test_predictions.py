@@ -12,6 +12,7 @@ from smoke_runs import verdict
 from ds_lint.facts import Facts
 from ds_lint.output.secrets import MASK
 from ds_lint.smoke.records.job import Raised
+from ds_lint.smoke.script.command_start import CommandEnd
 from ds_lint.smoke.script.predictions import (
     CONFIRMED,
     CONTRADICTED,
@@ -24,7 +25,6 @@ from ds_lint.smoke.script.predictions import (
 )
 from ds_lint.smoke.script.processes import ScriptProcess
 from ds_lint.smoke.script.restore import Restored
-from ds_lint.smoke.script.start import CommandEnd
 
 COMMAND = ["torchrun", "--nproc-per-node", "2", "train.py", "--hub_token", "hf_abcdefghijklmnopqrst"]
 MICRO = {"train_micro_batch_size_per_gpu": 1}

@@ -16,7 +16,7 @@ from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe import presence
 from ds_lint.smoke.probe.plan import TRAIN, Plan
 from ds_lint.smoke.processes.client import CouldNotRun
-from ds_lint.smoke.records import shown as records
+from ds_lint.smoke.records import engine_trace
 
 # Copies the records of each start into the folder of the run, and ends as it is told.
 RANKS = """
@@ -47,7 +47,7 @@ def leave(tmp_path, monkeypatch):
             (path,) = Path(plan.own_folder).glob("process-[0-9]*.json")
             path.rename(path.with_name(f"process-of-rank-{rank}.json"))
         for one in ranks:
-            records.write(one, plan.own_folder)
+            engine_trace.write(one, plan.own_folder)
         monkeypatch.delenv("RANK")
         monkeypatch.delenv("DS_LINT_SEEMING_RANK")
 

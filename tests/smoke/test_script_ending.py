@@ -9,12 +9,12 @@ import pytest
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.probe.plan import Plan
 from ds_lint.smoke.records.job import Raised
+from ds_lint.smoke.script.command_start import CommandEnd
 from ds_lint.smoke.script.ending import exit_of, failure, interrupted
 from ds_lint.smoke.script.hooked import HookedPython
 from ds_lint.smoke.script.processes import ScriptProcess
 from ds_lint.smoke.script.proof import _ends_of_second
 from ds_lint.smoke.script.restore import Restored
-from ds_lint.smoke.script.start import CommandEnd
 
 PLAN = Plan("/run")
 ENGINES = {1: []}

@@ -14,7 +14,7 @@ import pytest
 
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.processes.leftovers import SHARED_MEMORY, processes_of
-from ds_lint.smoke.script import ending, proof, start
+from ds_lint.smoke.script import command_start, ending, proof
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ class Command:
     def run(self, code, *options, seconds=30.0):
         (self.path / "train.py").write_text(textwrap.dedent(code))
         before = set(os.listdir(self.path))
-        end = start.run([sys.executable, *options, "train.py"], self.plan, seconds)
+        end = command_start.run([sys.executable, *options, "train.py"], self.plan, seconds)
         assert set(os.listdir(self.path)) - {"__pycache__"} == before
         assert (self.path / "notes.txt").read_text() == "mine"
         assert processes_of(self.plan.folder) == []
@@ -167,7 +167,7 @@ def test_the_only_copy_of_a_file_is_not_removed(command, capfd):
     """A folder has become a file, which the script has not written."""
     (command.path / "folder").mkdir()
     (command.path / "folder" / "notes.txt").write_text("mine")
-    end = start.run(
+    end = command_start.run(
         [sys.executable, "-c", "import shutil, os; shutil.rmtree('folder'); os.system('echo > folder')"],
         command.plan, 30.0,
     )  # fmt: skip
@@ -188,7 +188,7 @@ def test_a_launcher_in_the_background_is_waited_for(command):
     code = WRITES + "import transformers, time\ntime.sleep(0.6)\nraise ValueError('of mine')"
     (command.path / "train.py").write_text(code)
     background = f"nohup {sys.executable} train.py > /dev/null 2>&1 &"
-    end = start.run(["sh", "-c", background], command.plan, 30.0)
+    end = command_start.run(["sh", "-c", background], command.plan, 30.0)
     failed = ending.failure(end, command.plan, 30.0)
     assert failed.message == "the script raises before deepspeed.initialize: ValueError: of mine"
     assert not (command.path / "new").exists()
@@ -198,7 +198,7 @@ def test_a_launcher_in_the_background_is_waited_for(command):
 @pytest.mark.long
 def test_a_launcher_in_the_background_has_the_time_of_a_command(command):
     (command.path / "train.py").write_text("import transformers, time\ntime.sleep(600)")
-    end = start.run(["sh", "-c", f"{sys.executable} train.py &"], command.plan, 2.0)
+    end = command_start.run(["sh", "-c", f"{sys.executable} train.py &"], command.plan, 2.0)
     assert end.status is None
     assert processes_of(command.plan.folder) == []
 
@@ -221,7 +221,7 @@ def test_the_semaphores_of_a_killed_rank_are_removed(command):
 def test_a_launcher_that_imports_the_libraries_is_not_a_script(command, monkeypatch, launcher):
     monkeypatch.delenv("RANK")
     (command.path / launcher).write_text("import transformers, sys; sys.exit(2)")
-    end = start.run([sys.executable, launcher, "missing.py"], command.plan, 30.0)
+    end = command_start.run([sys.executable, launcher, "missing.py"], command.plan, 30.0)
     message = ending.failure(end, command.plan, 30.0).message
     is_script = launcher == "train.py"
     assert message.startswith(
@@ -231,26 +231,28 @@ def test_a_launcher_that_imports_the_libraries_is_not_a_script(command, monkeypa
 
 def test_a_command_may_begin_with_variables(command):
     (command.path / "train.py").write_text("import os, sys; sys.exit(int(os.environ['STATUS']))")
-    assert start.run(["STATUS=7", sys.executable, "train.py"], command.plan, 30.0).status == 7
+    assert command_start.run(["STATUS=7", sys.executable, "train.py"], command.plan, 30.0).status == 7
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
 def test_the_folder_for_kernels_goes_if_there_are_none(command, monkeypatch, is_empty):
-    monkeypatch.setattr(start.tempfile, "tempdir", str(command.path.parent))
+    monkeypatch.setattr(command_start.tempfile, "tempdir", str(command.path.parent))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     command.run(
         "import os; folder = os.environ.get('TORCHINDUCTOR_CACHE_DIR') or '/'; os.path.isdir(folder) or "
         f"os.makedirs(os.path.join(folder, *{[] if is_empty else ['kernel']}))"
     )
-    assert os.path.exists(start._kernels()) == (not is_empty and len(command.plan.temporary) <= start._LONGEST)
+    assert os.path.exists(command_start._kernels()) == (
+        not is_empty and len(command.plan.temporary) <= command_start._LONGEST
+    )
 
 
 def test_a_user_without_a_name_has_a_folder_for_kernels(monkeypatch):
     def unnamed():
         raise KeyError("getpwuid(): uid not found: 1234")
 
-    monkeypatch.setattr(start.getpass, "getuser", unnamed)
-    assert start._kernels().endswith(f"torchinductor_{os.getuid()}")
+    monkeypatch.setattr(command_start.getpass, "getuser", unnamed)
+    assert command_start._kernels().endswith(f"torchinductor_{os.getuid()}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -14,8 +14,8 @@ from ds_lint.knowledge.keys import Knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.expected.expectation import Requested
+from ds_lint.smoke.records.engine_trace import Communicated, EngineTrace, Length, Measured, Moment
 from ds_lint.smoke.records.job import Engine, Evidence, TrainedParameter
-from ds_lint.smoke.records.shown import Communicated, Length, Measured, Moment, ShownEngine
 from ds_lint.smoke.script.measurements import files_in, measurements
 from ds_lint.smoke.verify import replayed, saving, script_saving
 
@@ -59,7 +59,7 @@ def engine(rank=0, **changes):
     usual = {"number": 1, "evidence": evidence, "stack": "deepspeed", "mode": CPU}
     usual |= {"world_size": 2, "data_parallel": 2, "multiplied_by": 2}
     usual |= {"model_class": "train.Model", "is_trained": True, "has_checkpoint": True, "measured": measured}
-    return ShownEngine(**(usual | changes))
+    return EngineTrace(**(usual | changes))
 
 
 @pytest.fixture

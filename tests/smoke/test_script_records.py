@@ -6,7 +6,7 @@ from shown_engines import shown
 
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe.plan import RESUME, Plan
-from ds_lint.smoke.records import shown as records
+from ds_lint.smoke.records import engine_trace
 
 
 def test_every_process_reads_the_plan_that_the_driver_wrote(tmp_path, monkeypatch):
@@ -34,8 +34,8 @@ def test_both_starts_share_what_is_kept_and_nothing_else(tmp_path):
 
 def test_engines_come_back_by_number_each_with_its_ranks_in_order(tmp_path):
     for number, rank in ((2, 1), (1, 10), (2, 0), (1, 9)):
-        records.write(shown(rank, number=number), str(tmp_path))
-    found = records.read_all(str(tmp_path))
+        engine_trace.write(shown(rank, number=number), str(tmp_path))
+    found = engine_trace.read_all(str(tmp_path))
     assert [(number, [one.evidence.rank for one in ranks]) for number, ranks in found.items()] == [
         (1, [9, 10]),
         (2, [0, 1]),
@@ -45,12 +45,12 @@ def test_engines_come_back_by_number_each_with_its_ranks_in_order(tmp_path):
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(tmp_path):
     for is_trained in (False, True):
-        records.write(shown(is_trained=is_trained), str(tmp_path))
-    ((one,),) = records.read_all(str(tmp_path)).values()
+        engine_trace.write(shown(is_trained=is_trained), str(tmp_path))
+    ((one,),) = engine_trace.read_all(str(tmp_path)).values()
     assert one.is_trained
 
 
 def test_half_a_record_is_not_read(tmp_path):
     (tmp_path / "0-1.engine.new").write_bytes(b"\x80")
-    assert records.read_all(str(tmp_path)) == {}
-    assert records.read_all(str(tmp_path / "missing")) == {}
+    assert engine_trace.read_all(str(tmp_path)) == {}
+    assert engine_trace.read_all(str(tmp_path / "missing")) == {}

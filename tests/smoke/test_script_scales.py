@@ -34,7 +34,7 @@ def test_a_static_scale_stays():
     assert told([1024.0] * 4, loss_scale=128) == [
         (
             "fail",
-            "in the first step, the loss scale of rank 0 is 2^10, but `fp16.loss_scale` asks for 2^7 in every step",
+            "in the first step, the loss scale of rank 0 is 2^10, but `fp16.loss_scale` fixes it at 2^7",
             "fp16.loss_scale",
         )
     ]

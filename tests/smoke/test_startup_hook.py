@@ -187,7 +187,7 @@ def test_what_starts_after_the_steps_of_the_run_ends_at_once(user):
     assert not (user.path / "merged").exists()
     assert user.hooked == user.presences == []
     (one,) = hooked.read_later(user.plan.own_folder)
-    assert one.told == f"`{Path(sys.executable).name} merge.py --from out`"
+    assert one.command == f"`{Path(sys.executable).name} merge.py --from out`"
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])

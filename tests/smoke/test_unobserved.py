@@ -13,7 +13,7 @@ import pytest
 
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.processes.leftovers import processes_of
-from ds_lint.smoke.script import ending, start
+from ds_lint.smoke.script import command_start, ending
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system lists no processes")
 
@@ -46,7 +46,7 @@ class Command:
     def unobserved(self, *words):
         """The process that ended the start of a command; None if it went to its end."""
         began = time.monotonic()
-        end = start.run(list(words), self.plan, 60.0)
+        end = command_start.run(list(words), self.plan, 60.0)
         assert processes_of(self.plan.folder) == []
         assert (self.path / "notes.txt").read_text() == "mine"
         assert time.monotonic() - began < 50.0

@@ -45,15 +45,15 @@ class Prover:
         config: Result,
         *,
         stack: str = "deepspeed",
-        wish: RunOptions | None = None,
+        options: RunOptions | None = None,
         model: str | None = None,
         arguments: Result | None = None,
     ) -> Result:
-        """The run of a config, as a result; on one GPU unless the wish says otherwise.
+        """The run of a config, as a result; on one GPU unless the options say otherwise.
 
         ``model`` is a model type of transformers, of which a small model is made.
         """
-        wish = wish or RunOptions(ranks=1)
+        options = options or RunOptions(ranks=1)
         fresh: list[str] = []  # the parts whose rank was not forked with the libraries
         (verdict,) = proof.prove(
             self._pool,
@@ -61,7 +61,9 @@ class Prover:
             stack=stack,  # type: ignore[arg-type] # one of the three
             facts=gather(Sources(trainer_args=arguments, model=model and self._folder_of(model))),
             target=self._target,
-            wish=wish._replace(seconds=SECONDS, mode=self._setting.mode, gpus=self._setting.gpus, simulates=False),
+            options=options._replace(
+                seconds=SECONDS, mode=self._setting.mode, gpus=self._setting.gpus, simulates=False
+            ),
             on_phase=lambda part, phase: fresh.append(part) if phase == IMPORTING else None,
         )
         return {**told(verdict), "config": config, "stack": stack, "fresh": fresh}

@@ -12,7 +12,7 @@ from math import isfinite, log2
 from typing import NamedTuple
 
 from ds_lint.output.quantities import in_units
-from ds_lint.output.smoke import KINDS, shown
+from ds_lint.output.smoke import KINDS, formatted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ def _plot(curve: Curve, taken: list[Step]) -> str:
         if point
     )
     labels = [(most, _TOP), (least, _BOTTOM)] if least != most else [(most, _down(most, least, most, False))]
-    beside = "".join(f'<span style="top:{down:.0f}%">{escape(shown(value))}</span>' for value, down in labels if finite)
+    beside = "".join(
+        f'<span style="top:{down:.0f}%">{escape(formatted(value))}</span>' for value, down in labels if finite
+    )
     skipped = "".join(
         f'<rect x="{index * 100 / len(taken):.2f}%" width="{100 / len(taken):.2f}%" height="100%"/>'
         for index, step in enumerate(taken)
@@ -121,8 +123,8 @@ def _down(value: float, least: float, most: float, is_logarithmic: bool) -> floa
 def _mark(number: int, point: tuple[float, float], curve: Curve, step: Step) -> str:
     """A dot with its value, or a cross for a step that was skipped."""
     value = curve.values[number - 1]
-    told = f"step {number}{', skipped' if step.is_skipped else ''}: {curve.title} {shown(value)}"
+    text = f"step {number}{', skipped' if step.is_skipped else ''}: {curve.title} {formatted(value)}"
     across, down = point
     sign = f'<text x="{across:.2f}%" y="{down:.2f}%">✗</text>' if step.is_skipped else ""
     dot = f'<circle cx="{across:.2f}%" cy="{down:.2f}%" r="4"/>' if not step.is_skipped else ""
-    return f"<g>{sign}{dot}<title>{escape(told)}</title></g>"
+    return f"<g>{sign}{dot}<title>{escape(text)}</title></g>"

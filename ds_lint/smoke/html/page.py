@@ -19,11 +19,11 @@ from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import (
     KINDS,
     by_kind,
+    config_name,
     course,
+    formatted,
     outcome,
     ranks,
-    shown,
-    shown_config,
     unsharded,
     written,
 )
@@ -72,11 +72,11 @@ def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Docum
     """The page of these runs of documents, made by this version of ds-lint; failed runs come first."""
     by_config: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=_badness):
-        by_config.setdefault((shown_config(verdict, verdicts), verdict.stack), []).append(verdict)
+        by_config.setdefault((config_name(verdict, verdicts), verdict.stack), []).append(verdict)
     numbered = list(enumerate(chain.from_iterable(by_config.values()), start=1))
     configs: dict[tuple[str, str], list[tuple[int, Verdict]]] = {}
     for number, verdict in numbered:
-        configs.setdefault((shown_config(verdict, verdicts), verdict.stack), []).append((number, verdict))
+        configs.setdefault((config_name(verdict, verdicts), verdict.stack), []).append((number, verdict))
     main = "".join(_config(name, stack, runs, verdicts) for (name, stack), runs in configs.items())
     main = without_secrets(main, documents)
     return f"""<!DOCTYPE html>
@@ -106,7 +106,7 @@ def _badness(verdict: Verdict) -> int:
 
 
 def _title(verdicts: list[Verdict]) -> str:
-    names = {shown_config(verdict, verdicts) for verdict in verdicts}
+    names = {config_name(verdict, verdicts) for verdict in verdicts}
     return f"Smoke: {names.pop() if len(names) == 1 else counted(len(names), 'config')}"
 
 
@@ -114,7 +114,7 @@ def _overview(numbered: list[tuple[int, Verdict]]) -> str:
     """How many runs there are, and a way to each; a single one says it all itself."""
     verdicts = [verdict for _, verdict in numbered]
     counts = _text(_counts(verdicts))
-    entries = "".join(_entry(number, verdict, shown_config(verdict, verdicts)) for number, verdict in numbered)
+    entries = "".join(_entry(number, verdict, config_name(verdict, verdicts)) for number, verdict in numbered)
     return f'<nav aria-label="Runs"><p class="quiet">{counts}</p><ol>{entries}</ol></nav>'
 
 
@@ -211,7 +211,7 @@ def _checks(verdict: Verdict) -> str:
 
 def _apart(check: Check, value: object) -> str:
     """What was expected or observed, if the two differ: the sentence of a check that passed has both."""
-    return _text(shown(value, check.unit)) if value is not None and check.status != "pass" else ""
+    return _text(formatted(value, check.unit)) if value is not None and check.status != "pass" else ""
 
 
 def _worst_first(verdict: Verdict) -> list[Check]:
@@ -318,8 +318,8 @@ def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
         for label, held in bars.items()
     ]
     columns = [Column("Rank"), *(Column(kind.capitalize(), "number") for kind in kinds), Column("Total", "number")]
-    told = "; ".join(f"{label} {in_units(_sum(held))}" for label, held in bars.items())
-    return _figure("Bytes by rank", charts.memory(bars), told, caption, columns, rows)
+    description = "; ".join(f"{label} {in_units(_sum(held))}" for label, held in bars.items())
+    return _figure("Bytes by rank", charts.memory(bars), description, caption, columns, rows)
 
 
 def _held(amount: Held | None) -> str:
@@ -347,27 +347,27 @@ def _steps(verdict: Verdict) -> str:
     rows = [
         [
             str(index),
-            _text(shown(step.loss)),
-            _text(shown(step.learning_rates)),
-            _text(shown(step.loss_scale)) if step.loss_scale is not None else "",
-            _text(shown(step.gradient_norm)) if step.gradient_norm is not None else "",
+            _text(formatted(step.loss)),
+            _text(formatted(step.learning_rates)),
+            _text(formatted(step.loss_scale)) if step.loss_scale is not None else "",
+            _text(formatted(step.gradient_norm)) if step.gradient_norm is not None else "",
             "✗ skipped" if step.is_skipped else "no",
         ]
         for index, step in numbered
     ]
-    losses = ", ".join(shown(step.loss) for step in verdict.steps)
-    told = f"Loss by step: {losses}. {caption}"
-    return _figure("Steps", charts.steps(verdict.steps), told, caption, columns, rows)
+    losses = ", ".join(formatted(step.loss) for step in verdict.steps)
+    description = f"Loss by step: {losses}. {caption}"
+    return _figure("Steps", charts.steps(verdict.steps), description, caption, columns, rows)
 
 
 def _counted_off(steps: list[int]) -> str:
     return f"{'step' if len(steps) == 1 else 'steps'} {', '.join(map(str, steps))}"
 
 
-def _figure(title: str, plot: str, told: str, caption: str, columns: list[Column], rows: list[list[str]]) -> str:
+def _figure(title: str, plot: str, description: str, caption: str, columns: list[Column], rows: list[list[str]]) -> str:
     """A plot, its text for screen readers, and a folded table of its numbers."""
     return (
-        f'<figure><h4>{_text(title)}</h4><div class="plot" role="img" aria-label="{_text(told)}">{plot}</div>'
+        f'<figure><h4>{_text(title)}</h4><div class="plot" role="img" aria-label="{_text(description)}">{plot}</div>'
         f"<figcaption>{_text(caption)}</figcaption>"
         f"<details><summary>Numbers</summary>{_table(title, columns, rows)}</details></figure>"
     )

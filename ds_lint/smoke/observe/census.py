@@ -17,7 +17,7 @@ import torch
 
 from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.observe import probes
-from ds_lint.smoke.records.job import Stray
+from ds_lint.smoke.records.job import UnknownStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ _RECORDS = ("deepspeed.runtime", "ds_lint.smoke")  # whose attributes may hold t
 _OURS = "ds-lint"
 _SCALARS = 512  # bytes that losses, norms and flags may take
 _PATIENCE, _TICK = 1.0, 0.01  # seconds
-_MOST_STRAYS = 3  # that are described
+_MOST_UNKNOWN = 3  # that are described
 
 
 class Census:
@@ -60,7 +60,7 @@ class Census:
     def __init__(self, engine: Any, inputs: set[tuple[torch.dtype, torch.Size]], ours: Any = None) -> None:
         self.held: dict[str, Held] = {}
         owned = dict(_places(_OURS, [ours])) | dict(_owners(engine))
-        strays: dict[int, torch.Tensor] = {}
+        unknown: dict[int, torch.Tensor] = {}
         for place, tensor in _live().items():
             kind = owned.get(place) or ("inputs" if _is_input(tensor, inputs) else "unknown")
             if kind == _OURS:
@@ -70,11 +70,11 @@ class Census:
             elements = storage.nbytes() // tensor.element_size()
             self.held[kind] = Held(before.elements + elements, before.bytes + storage.nbytes())
             if kind == "unknown":
-                strays[place] = tensor
-        self._largest = sorted(strays.values(), key=lambda one: -one.untyped_storage().nbytes())[:_MOST_STRAYS]
+                unknown[place] = tensor
+        self._largest = sorted(unknown.values(), key=lambda one: -one.untyped_storage().nbytes())[:_MOST_UNKNOWN]
 
     @property
-    def strays(self) -> list[Stray]:
+    def unknown(self) -> list[UnknownStorage]:
         """The largest storages of unknown purpose; who holds each takes three walks over all objects of Python."""
         return [_described(tensor) for tensor in self._largest]
 
@@ -84,7 +84,7 @@ def settled(engine: Any, inputs: set[tuple[torch.dtype, torch.Size]], ours: Any)
     found = Census(engine, inputs, ours)
     end = time.monotonic() + _PATIENCE
     while found.held.get("unknown", Held(0, 0)).bytes > _SCALARS and time.monotonic() < end:
-        del found  # which keeps the strays alive
+        del found  # which keeps the tensors alive
         time.sleep(_TICK)
         gc.collect()
         found = Census(engine, inputs, ours)
@@ -177,9 +177,9 @@ def _is_input(tensor: torch.Tensor, inputs: set[tuple[torch.dtype, torch.Size]])
     return not tensor.is_floating_point() and (tensor.dtype, tensor.shape) in inputs
 
 
-def _described(tensor: torch.Tensor) -> Stray:
+def _described(tensor: torch.Tensor) -> UnknownStorage:
     size = tensor.untyped_storage().nbytes()
-    return Stray(size, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), _holder(tensor))
+    return UnknownStorage(size, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), _holder(tensor))
 
 
 def _holder(tensor: torch.Tensor) -> str | None:

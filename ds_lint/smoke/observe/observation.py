@@ -200,8 +200,7 @@ class Watch:
         if not is_skipped:
             self.evidence.squared_norms.append(self._squares)
         if self.recording is not None:
-            told = float(norm) if norm is not None else None
-            self.recording.saw_step(engine, norm=told, is_skipped=is_skipped)
+            self.recording.saw_step(engine, norm=None if norm is None else float(norm), is_skipped=is_skipped)
         self.evidence.samples.append(self._samples)
         self._samples, self._squares = [], 0.0
         self.evidence.steps.append(
@@ -233,7 +232,7 @@ class Watch:
             evidence.copies = probes.copies(engine)
         else:
             found = census.settled(engine, self._inputs, ours=self)
-            evidence.storages, evidence.strays = found.held, found.strays
+            evidence.storages, evidence.unknown_storages = found.held, found.unknown
             if self.job.mode == CUDA:
                 evidence.peak_bytes = torch.cuda.max_memory_allocated()
             evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))

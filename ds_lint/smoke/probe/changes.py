@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ds_lint.smoke.probe.measured import EngineMeter
     from ds_lint.smoke.probe.plan import Plan
-    from ds_lint.smoke.records.shown import Replayed, ShownEngine
+    from ds_lint.smoke.records.engine_trace import EngineTrace, Replayed
 
 _WATCHED = 4  # forward passes that train nothing
 
@@ -24,9 +24,9 @@ _WATCHED = 4  # forward passes that train nothing
 class OutsideChanges:
     """Notes learning rates, gradients and weights that are no longer those that the engine has left."""
 
-    def __init__(self, plan: Plan, shown: ShownEngine, meter: EngineMeter, engine: Any, *, is_sampled: bool) -> None:
+    def __init__(self, plan: Plan, trace: EngineTrace, meter: EngineMeter, engine: Any, *, is_sampled: bool) -> None:
         self._plan = plan
-        self._shown = shown
+        self._trace = trace
         self._meter = meter
         self._engine = engine
         self._is_sampled = is_sampled  # a step of this engine
@@ -45,27 +45,27 @@ class OutsideChanges:
     def look_at_gradients(self) -> None:
         """Note if the script has changed those that the backward pass has left."""
         if differing(self._gradients, gradients_of(self._engine) if self._gradients else {}):
-            self._shown.changes_gradients = True
+            self._trace.changes_gradients = True
 
     def look_at_rates(self) -> None:
         """Note if they are those of the script; the Trainer steps its schedule itself."""
-        if self._shown.own_rates is not None or self._plan.part != TRAIN:
+        if self._trace.own_rates is not None or self._plan.part != TRAIN:
             return
-        if not self._shown.is_trained and self._engine.global_steps > 0:
-            self._shown.own_rates = "the script goes on from a checkpoint of its own"
-        elif self._shown.stack != "trainer" and rates_of(self._engine) != self._rates:
-            self._shown.own_rates = "the script sets the learning rates itself"
+        if not self._trace.is_trained and self._engine.global_steps > 0:
+            self._trace.own_rates = "the script goes on from a checkpoint of its own"
+        elif self._trace.stack != "trainer" and rates_of(self._engine) != self._rates:
+            self._trace.own_rates = "the script sets the learning rates itself"
 
     def look_at_weights(self, replayed: Replayed) -> None:
         """Whether the script has changed weights since the step with the checkpoint, which is within that step."""
-        before = self._shown.evidence.fingerprint
+        before = self._trace.evidence.fingerprint
         now = probes.parameter_marks(self._engine)
         if any(before.get(name, mark) != mark for name, mark in now.items()):
             replayed.unrecorded = "the script changes weights between `engine.step` and its next forward pass"
 
     def evaluate(self, call: Callable[[], Any]) -> Any:
         """A forward pass that trains nothing; the first ones are watched, up to a change."""
-        changed = self._shown.evidence.changed_in_evaluation
+        changed = self._trace.evidence.changed_in_evaluation
         if not self._is_sampled or self._evaluations >= _WATCHED or changed:
             return call()
         self._evaluations += 1

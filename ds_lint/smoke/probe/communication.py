@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ds_lint.smoke.records.shown import Communicated
+from ds_lint.smoke.records.engine_trace import Communicated
 
 _OF_COLLECTIVES = re.compile(r"gloo:(\w+)|nccl(?:Dev)?Kernel_?([A-Za-z]+)")
 _MICROSECONDS = 1e-6

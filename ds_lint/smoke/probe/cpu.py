@@ -46,7 +46,7 @@ def _replace_compiler(tell: Callable[[str], None]) -> None:
     import torch
 
     @around(torch, "compile")
-    def told(compiled: Any, model: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def reporting_compile(compiled: Any, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(getattr(model, "__self__", model), torch.nn.Module):  # ``Module.compile`` compiles its method
             tell(_COMPILE)
         return compiled(model, *args, **kwargs)

@@ -17,7 +17,7 @@ from ds_lint.smoke.probe.micro_steps import MicroSteps
 from ds_lint.smoke.probe.plan import TRAIN
 from ds_lint.smoke.probe.replay import Replay
 from ds_lint.smoke.probe.saving import EngineCheckpoint, no_room
-from ds_lint.smoke.records import shown
+from ds_lint.smoke.records import engine_trace
 from ds_lint.smoke.standins import ops
 
 if TYPE_CHECKING:
@@ -43,30 +43,30 @@ class ObservedEngine:
     ) -> None:
         self.engine = engine
         self.steps = 0  # that the optimizer has made since the start
-        self.shown = initialization.made(engine)
+        self.trace = initialization.made(engine)
         self._initialization = initialization
         self._plan = plan
         self._presence = presence
         self._trainer = maker.trainer
         self._made_step = made_step
         self._meter = initialization.meter
-        kept = os.path.join(plan.kept_folder, f"engine-{self.shown.number}")
-        of_rank = os.path.join(kept, f"rank-{self.shown.evidence.rank}")
+        kept = os.path.join(plan.kept_folder, f"engine-{self.trace.number}")
+        of_rank = os.path.join(kept, f"rank-{self.trace.evidence.rank}")
         samples = self._samples(of_rank)
-        self._watch = Watch(plan.part, self.shown.evidence, lambda _phase: None, samples)
-        self._micro_steps = MicroSteps(plan, self.shown, kept)
-        self._changes = OutsideChanges(plan, self.shown, self._meter, engine, is_sampled=samples is not None)
-        self.checkpoint = EngineCheckpoint(plan, self.shown, self._meter, maker, kept)
+        self._watch = Watch(plan.part, self.trace.evidence, lambda _phase: None, samples)
+        self._micro_steps = MicroSteps(plan, self.trace, kept)
+        self._changes = OutsideChanges(plan, self.trace, self._meter, engine, is_sampled=samples is not None)
+        self.checkpoint = EngineCheckpoint(plan, self.trace, self._meter, maker, kept)
         self._replay = Replay(plan, of_rank)
 
     def _samples(self, folder: str) -> StepSamples | None:
         optimizer = probes.inner_optimizer(self.engine)
-        if self._plan.part != TRAIN or self.shown.is_pipeline or optimizer is None:
+        if self._plan.part != TRAIN or self.trace.is_pipeline or optimizer is None:
             return None
-        trained = {one.name: one.decay for one in self.shown.evidence.parameters if one.is_trainable}
+        trained = {one.name: one.decay for one in self.trace.evidence.parameters if one.is_trainable}
         decays = {id(group): group["weight_decay"] for group in optimizer.param_groups if "weight_decay" in group}
         first = min(2, self._plan.steps)
-        return StepSamples(os.path.join(folder, "step.pt"), first, self.shown.world_size, trained, decays)
+        return StepSamples(os.path.join(folder, "step.pt"), first, self.trace.world_size, trained, decays)
 
     def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A forward pass; one that trains nothing, as in an evaluation, gets its own inputs and changes nothing."""
@@ -78,10 +78,10 @@ class ObservedEngine:
         plan = self._plan
         if plan.profiles and plan.part == TRAIN and self.steps + 1 == plan.whole:
             self._meter.begin_profile()
-        if self.shown.is_pipeline:  # what a stage gets from another one follows from the batch
+        if self.trace.is_pipeline:  # what a stage gets from another one follows from the batch
             return self._watch.forward(engine, args, kwargs, call)
-        if self._replay.is_on and not self._replay.shown.settings and plan.part == TRAIN:
-            self._changes.look_at_weights(self._replay.shown)
+        if self._replay.is_on and not self._replay.replayed.settings and plan.part == TRAIN:
+            self._changes.look_at_weights(self._replay.replayed)
 
         def watched(args: Any, kwargs: Any) -> Any:
             self._micro_steps.note_inputs(args, kwargs)
@@ -93,10 +93,10 @@ class ObservedEngine:
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step."""
         self._micro_steps.count_backward(engine)
-        if self.shown.is_pipeline:
+        if self.trace.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._meter.during(OF_DS_LINT):
-            self._replay.backward(loss, engine.gradient_accumulation_steps(), self.shown.world_size)
+            self._replay.backward(loss, engine.gradient_accumulation_steps(), self.trace.world_size)
             answer = self._watch.backward(engine, loss, args, kwargs, self._meter.measuring(OF_BACKWARD, call))
             self._changes.left_gradients(self.steps)
             return answer
@@ -105,7 +105,7 @@ class ObservedEngine:
         """The script makes the backward pass itself, of a loss that ``engine.scale`` may have scaled."""
         self._meter.enter(OF_BACKWARD)
         self._micro_steps.count_backward(engine)
-        self._replay.backward(loss, engine.gradient_accumulation_steps(), self.shown.world_size)
+        self._replay.backward(loss, engine.gradient_accumulation_steps(), self.trace.world_size)
         is_scaled = getattr(engine, "_manual_backward_expected", False)
         scale = (probes.loss_scale(engine) if is_scaled else None) or 1.0
         self._watch.begins_backward(engine, float(loss.detach().float().mean()) / scale)
@@ -173,7 +173,7 @@ class ObservedEngine:
         if self.checkpoint.is_to_load:
             self._presence.enter("load")
             try:
-                self._replay.shown.restored = self.checkpoint.load(self.engine)
+                self._replay.replayed.restored = self.checkpoint.load(self.engine)
             except Exception as error:
                 self._presence.raised(error)
                 self.write()
@@ -186,41 +186,41 @@ class ObservedEngine:
         self.steps += 1
         self._micro_steps.after_step()
         if self._replay.is_on:
-            self._replay.shown.rates.append(self.shown.evidence.steps[-1].learning_rates)
+            self._replay.replayed.rates.append(self.trace.evidence.steps[-1].learning_rates)
         plan = self._plan
         if plan.part == TRAIN and self.steps == plan.steps:
             self._at_checkpoint()
         if self.steps == plan.whole:
-            self._replay.shown.last = probes.fingerprint(self.engine)
+            self._replay.replayed.last = probes.fingerprint(self.engine)
             self._replay.is_on = False
         self._made_step()
 
     def _at_checkpoint(self) -> None:
         """What the rank holds, and what it saves; the random state is as before."""
         state = torch.get_rng_state()
-        evidence = self.shown.evidence
+        evidence = self.trace.evidence
         self._watch.at_checkpoint(self.engine)
-        if not self.shown.is_pipeline:
+        if not self.trace.is_pipeline:
             evidence.stale = stale(self.engine)
         self._meter.at_checkpoint(self.engine, evidence, self._trainer)
-        self.shown.no_room = no_room(self.engine, evidence, self._plan.folder)
-        if self.shown.no_room is None:
+        self.trace.no_room = no_room(self.engine, evidence, self._plan.folder)
+        if self.trace.no_room is None:
             self._presence.enter("save")
             self.checkpoint.save(self.engine)
         self._presence.enter("step")
         torch.set_rng_state(state)
-        self._replay.is_on = self._plan.resumes and self.shown.has_checkpoint
+        self._replay.is_on = self._plan.resumes and self.trace.has_checkpoint
         self.write()
 
     def measure_untrained(self) -> None:
         """What the rank holds of a model with which the script makes no step."""
-        if not self.steps and self.shown.evidence.engine is None:
+        if not self.steps and self.trace.evidence.engine is None:
             self._watch.measure(self.engine)
 
     def write(self) -> None:
-        """Leave what was shown so far for the driver."""
-        self.shown.evidence.stand_ins = ops.used()
-        self._initialization.look_again(self.shown, self.engine)
-        self.shown.replayed = self._replay.shown
+        """Leave the trace so far for the driver."""
+        self.trace.evidence.stand_ins = ops.used()
+        self._initialization.look_again(self.trace, self.engine)
+        self.trace.replayed = self._replay.replayed
         os.makedirs(self._plan.own_folder, exist_ok=True)
-        shown.write(self.shown, self._plan.own_folder)
+        engine_trace.write(self.trace, self._plan.own_folder)

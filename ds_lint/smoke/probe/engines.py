@@ -117,7 +117,7 @@ class _Engines:
     def _set_gradient(self, setter: Callable[..., Any], parameter: Any, *args: Any, **kwargs: Any) -> Any:
         for one in self._observed:
             if any(parameter is own for own in one.engine.module.parameters()):
-                one.shown.changes_gradients = True
+                one.trace.changes_gradients = True
         return setter(parameter, *args, **kwargs)
 
     def _made_step(self) -> None:
@@ -156,7 +156,7 @@ class _Engines:
         os._exit(0)
 
     def write(self) -> None:
-        """Leave what every engine has shown so far."""
+        """Leave the trace of every engine so far."""
         for one in self._observed:
             one.write()
 

@@ -16,7 +16,7 @@ from ds_lint.smoke.observe.tied import tied
 from ds_lint.smoke.probe import frameworks
 from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.measured import EngineMeter
-from ds_lint.smoke.records import shown
+from ds_lint.smoke.records import engine_trace
 from ds_lint.smoke.records.job import Evidence, TrainedParameter
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Initialization:
             self.given[name] = recorder.wrap(recorder.plain(config), (), self._log)
         self.meter = EngineMeter()
 
-    def made(self, engine: Any) -> shown.ShownEngine:
+    def made(self, engine: Any) -> engine_trace.EngineTrace:
         """What is known of the engine that DeepSpeed has made."""
         self.meter.begin_step()
         ranks = torch.distributed.get_world_size()
@@ -64,7 +64,7 @@ class Initialization:
             self._config = recorder.plain(getattr(engine.config, "_param_dict", None) or {})
         model, optimizer = engine.module, probes.inner_optimizer(engine)
         mode = CUDA if torch.device(engine.device).type == "cuda" else CPU
-        one = self._shown(torch.distributed.get_rank(), ranks, mode, _class_of(model))
+        one = self._trace(torch.distributed.get_rank(), ranks, mode, _class_of(model))
         one.evidence.model = type(model).__name__
         one.data_parallel = int(getattr(engine, "dp_world_size", None) or ranks)
         one.sequence_parallel = int(getattr(engine, "sequence_parallel_size", None) or 1)
@@ -85,22 +85,22 @@ class Initialization:
         is_there = torch.distributed.is_initialized()
         ranks = torch.distributed.get_world_size() if is_there else int(os.environ.get("WORLD_SIZE", "1"))
         rank = torch.distributed.get_rank() if is_there else int(os.environ.get("RANK", "0"))
-        one = self._shown(rank, ranks, CPU if self._plan.uses_cpu else CUDA, self._model_class)
+        one = self._trace(rank, ranks, CPU if self._plan.uses_cpu else CUDA, self._model_class)
         one.is_refused = True
-        shown.write(one, self._plan.own_folder)
+        engine_trace.write(one, self._plan.own_folder)
 
-    def look_again(self, one: shown.ShownEngine, engine: Any) -> None:
+    def look_again(self, one: engine_trace.EngineTrace, engine: Any) -> None:
         """What DeepSpeed has read of the config so far, and the scheduler, which a script may put in later."""
         if isinstance(self._config, dict):
             one.evidence.unread = sorted(".".join(map(str, path)) for path in recorder.unread(self._config, self._log))
         scheduler = getattr(engine, "lr_scheduler", None)
         one.scheduler = _class_of(scheduler) if scheduler is not None else ""
 
-    def _shown(self, rank: int, ranks: int, mode: str, model_class: str) -> shown.ShownEngine:
+    def _trace(self, rank: int, ranks: int, mode: str, model_class: str) -> engine_trace.EngineTrace:
         self._evidence.rank = rank
         own = Leading(self._plan).own  # the folders that the user has named
         arguments = frameworks.given_arguments(self._maker.trainer)
-        return shown.ShownEngine(
+        return engine_trace.EngineTrace(
             number=self._number,
             evidence=self._evidence,
             stack=self._maker.stack,

@@ -16,7 +16,7 @@ import torch
 
 from ds_lint.diagnostics.verdict import OF_DS_LINT, OF_INITIALIZE, OF_SCRIPT
 from ds_lint.smoke.probe.communication import CommunicationProfile
-from ds_lint.smoke.records.shown import Length, Measured
+from ds_lint.smoke.records.engine_trace import Length, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

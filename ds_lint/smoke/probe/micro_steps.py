@@ -14,15 +14,15 @@ from ds_lint.smoke.probe.plan import RESUME, TRAIN
 
 if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
-    from ds_lint.smoke.records.shown import ShownEngine
+    from ds_lint.smoke.records.engine_trace import EngineTrace
 
 
 class MicroSteps:
     """Counts the passes of a step, and takes digests of what the model gets."""
 
-    def __init__(self, plan: Plan, shown: ShownEngine, folder: str) -> None:
+    def __init__(self, plan: Plan, trace: EngineTrace, folder: str) -> None:
         self._part = plan.part
-        self._shown = shown
+        self._trace = trace
         self._mark = os.path.join(folder, "trains-in-eval-mode")  # for the second start
         self._trains_in_eval_mode = plan.part == RESUME and os.path.exists(self._mark)
         self._trained = self._untrained = 0  # forward passes with gradients, by the mode of the model
@@ -42,8 +42,8 @@ class MicroSteps:
         """What the model gets in a forward pass."""
         self.note_batch((args, kwargs))
         self._tokens += measured.tokens_in(args, kwargs)
-        if not self._shown.is_trained:
-            self._shown.rows.append(next((len(one) for one in tensors_in((args, kwargs)) if one.dim()), 0))
+        if not self._trace.is_trained:
+            self._trace.rows.append(next((len(one) for one in tensors_in((args, kwargs)) if one.dim()), 0))
 
     def note_batch(self, batch: Any) -> None:
         """What a pipeline gets, or any other model."""
@@ -61,16 +61,16 @@ class MicroSteps:
 
     def before_step(self) -> None:
         """The optimizer is about to make a step."""
-        if not self._shown.is_trained and not self._backwards:
-            self._shown.lacks_backward = not self._shown.is_pipeline
+        if not self._trace.is_trained and not self._backwards:
+            self._trace.lacks_backward = not self._trace.is_pipeline
 
     def after_step(self) -> None:
         """The optimizer has made it."""
-        self._shown.is_trained = True
-        self._shown.batches.append(self._digests)
-        self._shown.micro_steps.append(self._backwards)
-        self._shown.last_micro_steps.append(self._last_backwards)
-        self._shown.measured.tokens.append(self._tokens)
+        self._trace.is_trained = True
+        self._trace.batches.append(self._digests)
+        self._trace.micro_steps.append(self._backwards)
+        self._trace.last_micro_steps.append(self._last_backwards)
+        self._trace.measured.tokens.append(self._tokens)
         self._digests, self._backwards, self._last_backwards, self._tokens = [], 0, 0, 0
         self._trained = self._untrained = 0
 
@@ -80,5 +80,5 @@ def is_micro_step(engine: Any) -> bool:
 
     Accelerate does, and uses ``no_sync`` below stage 2: ``accumulate`` in accelerate/accelerator.py.
     """
-    is_told = getattr(engine, "_is_gradient_accumulation_boundary", None) is not None
-    return is_told or probes.is_coalescing(engine) or not getattr(engine, "inside_no_sync_ctxt", False)
+    is_set_by_script = getattr(engine, "_is_gradient_accumulation_boundary", None) is not None
+    return is_set_by_script or probes.is_coalescing(engine) or not getattr(engine, "inside_no_sync_ctxt", False)

@@ -69,7 +69,7 @@ def _file(error: BaseException) -> str | None:
     """The file that a loader does not find."""
     if not isinstance(error, _ALSO) and type(error).__name__ not in _HUB:
         return None
-    return next((found for frame in _frames(error) if (found := _asked_by(frame, error)) is not None), None)
+    return next((found for frame in _frames(error) if (found := _requested_by(frame, error)) is not None), None)
 
 
 def _library_for_gpus(error: BaseException) -> str | None:
@@ -108,7 +108,7 @@ def _library_of(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _asked_by(frame: FrameType, error: BaseException) -> str | None:
+def _requested_by(frame: FrameType, error: BaseException) -> str | None:
     """What a call of a loader was asked for; None if a frame is not one."""
     library, function, given = _library_of(frame), frame.f_code.co_name, frame.f_locals
     for one in _LOADING_CALLS:
@@ -133,12 +133,12 @@ def _kind(loader: _LoadingCall, given: dict[str, Any], error: BaseException) -> 
         return "file" if given.get("filename") else "repository"
     if loader.library == "peft":
         return "adapter"
-    asked = getattr(given.get("cls"), "__name__", "")
-    kind = next((kind for word, kind in _KINDS.items() if word in asked), None)
+    class_name = getattr(given.get("cls"), "__name__", "")
+    kind = next((kind for word, kind in _KINDS.items() if word in class_name), None)
     if kind is not None:
         return kind
     reads_config = any(frame.f_code.co_name == "_get_config_dict" for frame in _frames(error))
-    return "config" if "Config" in asked or reads_config else "weights"
+    return "config" if "Config" in class_name or reads_config else "weights"
 
 
 def _sentence(name: str, kind: str, given: dict[str, Any]) -> str:

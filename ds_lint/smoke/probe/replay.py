@@ -21,7 +21,7 @@ import torch
 from ds_lint.smoke.observe import probes
 from ds_lint.smoke.observe.observation import tensors_in
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
-from ds_lint.smoke.records.shown import Replayed
+from ds_lint.smoke.records.engine_trace import Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,15 +46,15 @@ class Replay:
         self._bytes = 0
         self._own_losses: dict[int, float] = {}  # that the model returned, by forward pass
         self.is_on = plan.part == RESUME
-        self.shown = Replayed()
+        self.replayed = Replayed()
 
     def forward(self, model: torch.nn.Module, args: Any, kwargs: Any, call: Callable[[Any, Any], Any]) -> Any:
         """A forward pass with its own inputs, or with those that were recorded."""
         if not self.is_on:
             return call(args, kwargs)
         number, self._passes = self._passes, self._passes + 1
-        if len(self.shown.settings) == self._steps:
-            self.shown.settings.append(_settings(model))
+        if len(self.replayed.settings) == self._steps:
+            self.replayed.settings.append(_settings(model))
         is_repeated = self._plan.part == RESUME
         if is_repeated:
             if not os.path.exists(self._path(number)):  # the script goes on beyond what was recorded
@@ -62,14 +62,14 @@ class Replay:
             own = args, kwargs
             recorded, states = torch.load(self._path(number), weights_only=False)  # each tensor on its own device
             args, kwargs = _with_own(recorded, own)
-            self.shown.has_other_shapes |= _shapes(own) != _shapes((args, kwargs))
+            self.replayed.has_other_shapes |= _shapes(own) != _shapes((args, kwargs))
             _set_random_states(states)
         else:
             self._record(self._path(number), (args, kwargs))
         outputs = call(args, kwargs)
         found = [one for one in tensors_in(outputs) if one.is_floating_point()]
-        self.shown.outputs.append(" ".join(map(probes.digest, found)))
-        self.shown.norms.append([_norm(one.detach()) for one in found])
+        self.replayed.outputs.append(" ".join(map(probes.digest, found)))
+        self.replayed.norms.append([_norm(one.detach()) for one in found])
         loss: Any = getattr(outputs, "loss", None)
         if torch.is_tensor(loss) and loss.numel() == 1:
             self._own_losses[number] = float(loss.detach().float())
@@ -86,11 +86,11 @@ class Replay:
         if not self.is_on:
             return
         value = float(loss.detach().float().mean())
-        self.shown.losses.append(value)
+        self.replayed.losses.append(value)
         own = self._own_losses.get(self._passes - 1)
         factors = {first / second for first in (1, windows, ranks) for second in (1, windows, ranks)}
         is_own = own is not None and any(math.isclose(value * one, own, rel_tol=_ROUNDED) for one in factors)
-        self.shown.has_own_loss |= not is_own and not (own is not None and math.isnan(own))
+        self.replayed.has_own_loss |= not is_own and not (own is not None and math.isnan(own))
 
     def batches_of(self, engine: Any, note: Callable[[Any], None]) -> None:
         """The micro batches of the next step of a pipeline, which its first and last stages load, and its dropout."""
@@ -121,7 +121,7 @@ class Replay:
     def saw_loss(self, loss: float) -> None:
         """The loss of a whole step, as a pipeline returns it."""
         if self.is_on:
-            self.shown.losses.append(loss)
+            self.replayed.losses.append(loss)
 
     def before_step(self, engine: Any, optimizer: Any) -> None:
         """An optimizer step: the rates that a scheduler outside the engine has set are of the first start."""
@@ -129,7 +129,7 @@ class Replay:
             return
         path = os.path.join(self._folder, f"rates-{self._steps}.pt")
         self._steps += 1
-        self.shown.passes.append(self._passes)
+        self.replayed.passes.append(self._passes)
         if getattr(engine, "lr_scheduler", None) is not None:
             return
         if self._plan.part == TRAIN:
@@ -146,10 +146,10 @@ class Replay:
 
         def record(gradient: torch.Tensor) -> None:
             path = next_path()
-            if not is_loss and not self.shown.has_own_loss:
+            if not is_loss and not self.replayed.has_own_loss:
                 return  # it follows from the gradient of the loss
             if self._bytes + gradient.nbytes > _MOST:
-                self.shown.unrecorded = "the gradients of the outputs are too large to record"
+                self.replayed.unrecorded = "the gradients of the outputs are too large to record"
                 return
             self._bytes += gradient.nbytes
             self._save(path, gradient)
@@ -166,14 +166,15 @@ class Replay:
     def _record(self, path: str, inputs: Any) -> None:
         """Record the inputs of a forward pass, with the random state; a script may give a model what has no record."""
         if any(one.grad_fn is not None or isinstance(one, torch.nn.Parameter) for one in tensors_in(inputs)):
-            self.shown.unrecorded = "the inputs of the model come from layers outside it"  # a record would cut them off
+            # A record would cut them off.
+            self.replayed.unrecorded = "the inputs of the model come from layers outside it"
             return
         try:
             self._save(path, (_mapped(inputs, _without_own), _random_states()))
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an object of the script raises while it is pickled
-            self.shown.unrecorded = f"the inputs of the model cannot be recorded ({type(error).__name__})"
+            self.replayed.unrecorded = f"the inputs of the model cannot be recorded ({type(error).__name__})"
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.frameworks import Frameworks
     from ds_lint.smoke.probe.measured import EngineMeter
     from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.records.engine_trace import EngineTrace
     from ds_lint.smoke.records.job import Evidence
-    from ds_lint.smoke.records.shown import ShownEngine
 
 _GB = 10**9
 _NOT_SAVED = ("parameters", "gradients")  # of what a rank holds: the parameters are counted whole
@@ -28,8 +28,8 @@ _NOT_SAVED = ("parameters", "gradients")  # of what a rank holds: the parameters
 class EngineCheckpoint:
     """Saved by every rank in the first start, and loaded in the second."""
 
-    def __init__(self, plan: Plan, shown: ShownEngine, meter: EngineMeter, maker: Frameworks, folder: str) -> None:
-        self._shown = shown
+    def __init__(self, plan: Plan, trace: EngineTrace, meter: EngineMeter, maker: Frameworks, folder: str) -> None:
+        self._trace = trace
         self._meter = meter
         self._trainer, self._accelerator = maker.trainer, maker.accelerator
         self._checkpoint = os.path.join(folder, "checkpoint")
@@ -41,19 +41,19 @@ class EngineCheckpoint:
         """Save both."""
         with self._meter.during(OF_SAVE), frameworks.loadable_state(engine.module):
             engine.save_checkpoint(self._checkpoint)
-        self._shown.has_checkpoint = True
-        if self._shown.is_pipeline:
-            self._shown.not_saved = "each rank of a pipeline saves the layers that it has"
+        self._trace.has_checkpoint = True
+        if self._trace.is_pipeline:
+            self._trace.not_saved = "each rank of a pipeline saves the layers that it has"
         else:
             with self._meter.during(OF_EXPORT):
-                self._shown.not_saved = self._save_model(engine)
+                self._trace.not_saved = self._save_model(engine)
         torch.distributed.barrier()
 
     def _save_model(self, engine: Any) -> str | None:
         """Why there is no saved model, if there is none; what the framework raises does not end the script."""
-        if self._shown.has_adapters:
+        if self._trace.has_adapters:
             with contextlib.suppress(Exception):  # of an older release of peft
-                self._shown.adapter_names = lora.names_in_file(engine.module)
+                self._trace.adapter_names = lora.names_in_file(engine.module)
         try:
             return frameworks.save_model(engine, self._trainer, self._accelerator, self._export)
         except Exception as error:  # noqa: BLE001 - the error is the result

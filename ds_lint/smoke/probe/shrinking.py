@@ -48,7 +48,7 @@ class _Models:
     def __init__(self, presence: Presence) -> None:
         self._presence = presence
         self._originals: dict[tuple[str, str], dict[str, Any]] = {}  # configs, by their class and name
-        self._told: list[Any] = []  # configs of models
+        self._reported: list[Any] = []  # configs of models
         self._is_silent = False  # what is made now is not told
 
     # ---------------------------------------------------------------------------------------------------------- hooks
@@ -132,9 +132,9 @@ class _Models:
 
     def _tell(self, cls: type, config: Any) -> None:
         """Tell of the outermost model of a config; the models within it have the same one, or a part of it."""
-        if any(config is one for one in self._told):
+        if any(config is one for one in self._reported):
             return
-        self._told += [config, *(part for _name, part in _parts(config))]
+        self._reported += [config, *(part for _name, part in _parts(config))]
         before = self._originals.get(_key(config))
         if before is None:
             return

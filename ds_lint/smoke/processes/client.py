@@ -96,10 +96,10 @@ class Pool:
         if self._process is None:
             self._start()
         if self._ready is None:
-            said = self._receive("it imported the libraries", time.monotonic() + MOST_IMPORTING)
-            assert isinstance(said, Ready)  # noqa: S101 - its first message
-            self._ready = said
-            self._without_unknowns = said.versions
+            message = self._receive("it imported the libraries", time.monotonic() + MOST_IMPORTING)
+            assert isinstance(message, Ready)  # noqa: S101 - its first message
+            self._ready = message
+            self._without_unknowns = message.versions
         if self._ready.error:
             raise CouldNotRun(self._ready.error)
         return self._ready.versions
@@ -128,18 +128,18 @@ class Pool:
         with contextlib.suppress(OSError):  # it is gone, as is told when nothing is received
             self._connection.send(jobs)
         while True:
-            said = self._receive("ranks ran", deadline)
-            if isinstance(said, Started):
-                self._started = said
-            elif isinstance(said, Entered):
+            message = self._receive("ranks ran", deadline)
+            if isinstance(message, Started):
+                self._started = message
+            elif isinstance(message, Entered):
                 if on_phase is not None:
-                    on_phase(said.part, said.phase)
-            elif isinstance(said, Unable):
-                raise CouldNotRun(said.reason)
+                    on_phase(message.part, message.phase)
+            elif isinstance(message, Unable):
+                raise CouldNotRun(message.reason)
             else:
                 self._started = Started([])
-                assert isinstance(said, list)  # noqa: S101 - what is left is how the jobs ended
-                return said
+                assert isinstance(message, list)  # noqa: S101 - what is left is how the jobs ended
+                return message
 
     def keep_log(self, folder: str | None = None) -> str | None:
         """A file that stays, with the logs of a run and of the warm process; None if they are empty."""

@@ -41,9 +41,9 @@ class Meeting:
                 else f"rank 0 does not answer at {where}: {why}"
             ) from None
 
-    def announce(self, subject: str, said: Any) -> None:
+    def announce(self, subject: str, message: Any) -> None:
         """Send a message; a subject gets one message."""
-        self._call(self._store.set, subject, pickle.dumps(said))
+        self._call(self._store.set, subject, pickle.dumps(message))
 
     def is_announced(self, subject: str) -> bool:
         """Whether there is a message for a subject."""

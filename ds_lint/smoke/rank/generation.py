@@ -28,7 +28,7 @@ def observe(job: Job, engine: Any, rank: int, watch: Watch) -> None:
     """The tokens of this rank, and those of the same weights in one piece."""
     recipe = training_model.recipe_of(job)
     prompt = data.batch(recipe, 1, 0, rank)["input_ids"][:, :_PROMPT].to(engine.device)
-    asked = {
+    request = {
         "inputs": prompt,
         "attention_mask": torch.ones_like(prompt),
         "max_new_tokens": _FEWEST + rank % _LENGTHS * 2,
@@ -40,7 +40,7 @@ def observe(job: Job, engine: Any, rank: int, watch: Watch) -> None:
     generated = watch.evidence.generated = Generated()
     watch.enter("generate without ZeRO")
     try:
-        generated.expected = _tokens(_whole(recipe, engine, weights), asked, synced_gpus=False)
+        generated.expected = _tokens(_whole(recipe, engine, weights), request, synced_gpus=False)
     except Exception as error:  # noqa: BLE001 - a model that cannot generate, whatever the config is
         generated.unable = f"{type(error).__name__}: {error}"
     if not _all_have(generated.expected is not None, engine.device):
@@ -49,15 +49,15 @@ def observe(job: Job, engine: Any, rank: int, watch: Watch) -> None:
     watch.enter(GENERATING)
     # The Trainer and Accelerate tell transformers of ZeRO-3; a script without them has to ask for it.
     synced = {"synced_gpus": True} if job.stack == "deepspeed" else {}
-    generated.tokens = _tokens(engine.module, asked, **synced)
+    generated.tokens = _tokens(engine.module, request, **synced)
     watch.enter(GENERATED)
     _await_others(job, rank)
 
 
-def _tokens(model: Any, asked: dict[str, Any], **more: Any) -> list[int]:
+def _tokens(model: Any, request: dict[str, Any], **more: Any) -> list[int]:
     model.eval()
     with torch.no_grad():
-        found: list[int] = model.generate(**asked, **more)[0].tolist()
+        found: list[int] = model.generate(**request, **more)[0].tolist()
     return found
 
 

@@ -51,7 +51,7 @@ _LATER = (
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class Gone(BaseException):
+class ParentEnded(BaseException):
     """The command line has ended. A BaseException, so that no ``except Exception`` of a library catches it."""
 
 
@@ -68,8 +68,8 @@ def main(descriptor: int, root: str) -> None:
         while (jobs := connection.recv()) is not None:
             connection.send(_answer(jobs, connection, root))
         is_over, status = True, 0
-    except (EOFError, ConnectionError, Gone):
-        is_over, status = _is_told_goodbye(connection), 0
+    except (EOFError, ConnectionError, ParentEnded):
+        is_over, status = _is_dismissed(connection), 0
     except BaseException:  # noqa: BLE001 - whatever it is, the log has it and the command line looks there
         traceback.print_exc()
     finally:
@@ -82,7 +82,7 @@ def main(descriptor: int, root: str) -> None:
         os._exit(status)  # the libraries' exit handlers have nothing to do here
 
 
-def _is_told_goodbye(connection: Connection) -> bool:
+def _is_dismissed(connection: Connection) -> bool:
     """Whether the command line finished and was not killed."""
     try:
         return connection.poll() and connection.recv() is None
@@ -92,7 +92,7 @@ def _is_told_goodbye(connection: Connection) -> bool:
 
 def _leave(_number: int, _frame: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Gone
+    raise ParentEnded
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ def _leaving_with(connection: Connection) -> Iterator[None]:
 
     def look(_number: int, _frame: Any) -> None:
         if connection.poll():
-            raise Gone
+            raise ParentEnded
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
@@ -394,12 +394,12 @@ def _await(ranks: list[_Rank], connection: Connection) -> None:
     """Wait until all ranks have ended, or time is up; raises Gone if the command line has ended."""
     began = time.monotonic()
     deadlines = {id(rank.job): began + rank.job.seconds for rank in ranks}
-    said: dict[str, str] = {}
+    phases: dict[str, str] = {}
     while running := [rank for rank in ranks if rank.end is None]:
         talking = [rank.pipe for rank in running if not rank.is_silent]
         wait([connection, *talking], _TICK if len(talking) == len(running) else _SOON)
         if connection.poll():
-            raise Gone  # it says nothing while it waits, so this is its end
+            raise ParentEnded  # it says nothing while it waits, so this is its end
         for rank in running:
             rank.listen()
             rank.reap()
@@ -408,8 +408,8 @@ def _await(ranks: list[_Rank], connection: Connection) -> None:
                 deadlines[id(rank.job)] = min(time.monotonic(), began + MOST_IMPORTING) + rank.job.seconds
             if rank.end is not None and rank.end.exit != "ok":
                 deadlines[id(rank.job)] = min(deadlines[id(rank.job)], rank.ended_at + GRACE)
-            if (rank.number == 0 or rank.job.seat is not None) and said.get(rank.job.part) != rank.phase:
-                said[rank.job.part] = rank.phase
+            if (rank.number == 0 or rank.job.seat is not None) and phases.get(rank.job.part) != rank.phase:
+                phases[rank.job.part] = rank.phase
                 connection.send(Entered(rank.job.part, rank.phase))
         late = [rank for rank in running if rank.end is None and time.monotonic() > deadlines[id(rank.job)]]
         _end_late(late, ranks)

@@ -187,24 +187,24 @@ class _Repetition:
         roundings = ranks + windows + 4  # additions; by the micro steps, ranks, loss scale and clipping it is divided
         wide = math.expm1(roundings * math.log1p(self.plan.unit_roundoff))
         bound = wide * absolute + roundings * self.plan.smallest / steps[0].scale
-        norm, told = float(whole.norm()), steps[0].norm
+        norm, reported = float(whole.norm()), steps[0].norm
         of_norm = float(bound.norm()) + self.elements * U * norm
         if not self.plan.repeats_passes:
             of_passes = self._of_passes(absolute)
             bound = bound + of_passes
             of_norm += float(of_passes.norm()) / roundoff.SIGMAS  # what is random adds up as its standard deviation
-        clip = self._clip(norm if told is None else told)
+        clip = self._clip(norm if reported is None else reported)
         observed, expected = owned.gradient / clip, whole[owned.place]
         one_way = _OF_FACTOR * U * (clip != 1) * expected.abs()
         bound = bound[owned.place] + one_way
-        bound = bound + (3 * U + of_norm / max(norm, 1e-300) * (told is None)) * expected.abs()
+        bound = bound + (3 * U + of_norm / max(norm, 1e-300) * (reported is None)) * expected.abs()
         self._note("averaging", observed, expected, bound)
         found = _difference(number, observed, expected, bound)
         if found is not None:
             found.parameter = self._name_at(int(owned.place[_worst(observed, expected, bound)]))
-        elif told is not None and not abs(told - norm) <= of_norm:
-            found = Deviation(number + 1, self.elements, "", norm, told, of_norm)
-            found.words = self._words(told / norm if norm else math.inf, ranks, windows, steps[0].scale)
+        elif reported is not None and not abs(reported - norm) <= of_norm:
+            found = Deviation(number + 1, self.elements, "", norm, reported, of_norm)
+            found.words = self._words(reported / norm if norm else math.inf, ranks, windows, steps[0].scale)
         if found is not None and not found.words:
             self._explain(found, terms, observed, owned, bound, steps[0].scale)
         self.found.averaging = found or self._unequal_parts(number, terms, observed, owned, bound, one_way)

@@ -276,13 +276,13 @@ def _part_for(cls: Any, config: Any) -> Any:
 def _unpartitioned() -> Iterator[None]:
     """Where transformers knows of a DeepSpeed config with ZeRO-3, it partitions what it builds; here it does not."""
     reference = integration._hf_deepspeed_config_weak_ref  # noqa: SLF001 - there are functions to set it, none to get it
-    told = reference() if reference else None
+    registered = reference() if reference else None
     integration.unset_hf_deepspeed_config()
     try:
         yield
     finally:
-        if told is not None:
-            integration.set_hf_deepspeed_config(told)
+        if registered is not None:
+            integration.set_hf_deepspeed_config(registered)
 
 
 def _special_tokens(part: JsonObject) -> Iterator[int]:

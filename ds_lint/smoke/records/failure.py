@@ -79,7 +79,7 @@ def failure(job: Job, ended: Ended) -> Failure | None:
     return _raised(job, rank, of_peers)
 
 
-def as_told(ended: Ended) -> list[RankEnd]:
+def rank_ends(ended: Ended) -> list[RankEnd]:
     """How the ranks ended, without their reports about the rank that failed first."""
     of_peers = {one.rank for one in ended.evidence if one is not None and one.raised and one.raised.cause == "peer"}
     return [

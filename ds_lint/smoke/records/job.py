@@ -165,7 +165,7 @@ class Engine(Record):
     is_pinned: bool | None
 
 
-class Stray(Record):
+class UnknownStorage(Record):
     """A live storage that belongs to nothing known; ``holder`` is the attribute or closure that keeps it alive."""
 
     bytes: int
@@ -203,7 +203,7 @@ class Evidence(Record):
     secondary_elements: int = 0  # of the secondary partitions of hpZ, after a backward pass
     model_buffers: int = 0  # elements of the model's own buffers, before DeepSpeed changed it
     storages: dict[str, Held] = field(factory=dict)  # every live storage after the steps, by what it belongs to
-    strays: list[Stray] = field(factory=list)  # the largest of those that belong to nothing known
+    unknown_storages: list[UnknownStorage] = field(factory=list)  # the largest of those that belong to nothing known
     dtypes: dict[str, list[str]] = field(factory=dict)  # by kind of thing held
     devices: dict[str, list[str]] = field(factory=dict)
     layers: list[str] | None = None  # that ran in the first forward pass

@@ -59,8 +59,8 @@ def find(variables: Variables) -> Rendezvous:
     ``mpirun`` comes before SLURM: ``srun`` may have started it, once per node, and its ranks inherit the SLURM
     variables of that one task.
     """
-    for told in (_by_variables, _by_mpi, _by_slurm):
-        found = told(variables)
+    for reader in (_by_variables, _by_mpi, _by_slurm):
+        found = reader(variables)
         if found is not None:
             _demand_sense(found, variables)
             return found
@@ -194,9 +194,9 @@ def _slurm_port(variables: Variables) -> int:
 
 def _ranks_here(variables: Variables, world_size: int) -> int:
     """How many ranks this node has; a script's own set of variables often leaves it out."""
-    said = [name for name in ("LOCAL_WORLD_SIZE", "LOCAL_SIZE") if variables.get(name)]
-    if said:
-        return _number(variables, *said)
+    given = [name for name in ("LOCAL_WORLD_SIZE", "LOCAL_SIZE") if variables.get(name)]
+    if given:
+        return _number(variables, *given)
     if variables.get("SLURM_STEP_ID") and variables.get("SLURM_NTASKS") == variables["WORLD_SIZE"]:
         tasks = _slurm_layout(variables, world_size)
         return tasks[_slurm_node(variables, tasks)]

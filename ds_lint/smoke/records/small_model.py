@@ -225,8 +225,8 @@ def _shrink_layers(part: Part, sizes: Sizes) -> None:
 
 def _renumbered(of_layers: dict[Any, Any], kept: list[int]) -> Part:
     """The settings of single layers, under their new numbers."""
-    said = {int(place): value for place, value in of_layers.items()}
-    return {str(new): said[old] for new, old in enumerate(kept) if old in said}
+    by_number = {int(place): value for place, value in of_layers.items()}
+    return {str(new): by_number[old] for new, old in enumerate(kept) if old in by_number}
 
 
 def _is_per_layer(key: str, value: Any, count: int | None) -> bool:

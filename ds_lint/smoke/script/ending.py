@@ -11,8 +11,8 @@ from ds_lint.smoke.records.failure import CAUSES, first_line
 if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.records.job import Raised
+    from ds_lint.smoke.script.command_start import CommandEnd
     from ds_lint.smoke.script.processes import ScriptProcess
-    from ds_lint.smoke.script.start import CommandEnd
 
 _DONE, _IMPORT = "done", "import"
 _BY_ITSELF = "exit"  # how a process says that its script has ended
@@ -69,8 +69,8 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
         return ScriptFailure(_unreached(end, seconds), is_of_script=False)
     phase = _latest(ranks)
     if end.status is None:
-        told = f"the command did not finish within {seconds:g} s (--timeout): {places_of(ranks)}"
-        return ScriptFailure(told, is_of_script=False)
+        message = f"the command did not finish within {seconds:g} s (--timeout): {places_of(ranks)}"
+        return ScriptFailure(message, is_of_script=False)
     if end.status == 0:
         if end.engines:
             return None  # it makes fewer steps than the run
@@ -90,8 +90,8 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
 def _unable(end: CommandEnd) -> str | None:
     """What keeps ds-lint from observing the start, or a process of it from going on; None if nothing does."""
     if end.unobserved is not None:
-        told = f"{end.unobserved} imports torch without the startup hook of ds-lint, so the run ends before it trains"
-        return f"{told}: {_WITHOUT_HOOK}"
+        why = f"{end.unobserved} imports torch without the startup hook of ds-lint, so the run ends before it trains"
+        return f"{why}: {_WITHOUT_HOOK}"
     return next((one.unable for one in end.processes if one.unable), None)
 
 
@@ -128,10 +128,10 @@ def _of_worker(raised: Raised) -> tuple[str, Raised]:
         return first_line(str(raised)), raised
     first, *lines = [line.strip() for line in str(raised).splitlines() if line.strip()]
     frames = re.findall(r'File "(.+)", line (\d+), in (\S+)', raised.text)
-    told = f"{first} {lines[0]}" if first.endswith(":") else first
+    message = f"{first} {lines[0]}" if first.endswith(":") else first
     path, line, function = frames[-1] if frames else ("", "", "")
     where = f"{path.rpartition('site-packages/')[2]}:{line} {function}" if path else raised.where
-    return f"{told.rstrip('.:')}: {lines[-1]}", raised.but(where=where)
+    return f"{message.rstrip('.:')}: {lines[-1]}", raised.but(where=where)
 
 
 def _at_once(ranks: list[ScriptProcess]) -> ScriptFailure | None:
@@ -158,8 +158,8 @@ def _killed(status: int, silent: list[ScriptProcess]) -> str:
 def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> ScriptFailure:
     text, raised = _of_worker(raised)
     if raised.cause is None and _OWN in raised.where and _STAND_INS not in raised.where:
-        told = f"ds-lint itself raises {_PHASES.get(one.phase, one.phase)}: {text} ({raised.where}); please report it"
-        return ScriptFailure(told, is_of_script=False)
+        why = f"ds-lint itself raises {_PHASES.get(one.phase, one.phase)}: {text} ({raised.where}); please report it"
+        return ScriptFailure(why, is_of_script=False)
     blame = CAUSES.get(raised.cause or "")
     if not raised.text and raised.where:
         text = f"{text} at {raised.where}"
@@ -175,13 +175,13 @@ def _unreached(end: CommandEnd, seconds: float) -> str:
     """No process of the command imports a training library with the probe."""
     for one in end.hooked:
         if one.error:
-            return f"the probe of ds-lint cannot start in Python {one.release} ({one.told}): {one.error}"
+            return f"the probe of ds-lint cannot start in Python {one.release} ({one.command}): {one.error}"
     if not end.hooked and end.status == 0:
         return f"no Python of the command has run the startup hook of ds-lint: {_WITHOUT_HOOK}"
     how = f"did not finish within {seconds:g} s (--timeout)" if end.status is None else _how(end.status)
     if not end.hooked:
         return f"the command {how}, and no Python of it has run the startup hook of ds-lint: {_WITHOUT_HOOK}"
-    commands = ", ".join(dict.fromkeys(one.told for one in end.hooked))
+    commands = ", ".join(dict.fromkeys(one.command for one in end.hooked))
     if end.status != 0:
         return f"the command {how} before it imports {_LIBRARIES}: {commands}"
     return (

@@ -12,13 +12,13 @@ from ds_lint.source.spelling import AUTO
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.records.shown import ShownEngine
+    from ds_lint.smoke.records.engine_trace import EngineTrace
 
 _ORIGIN = "the script"
 _PRECISIONS = ("fp16", "bf16")  # the sections
 
 
-def expectation_of(config: Config, one: ShownEngine) -> Expectation:
+def expectation_of(config: Config, one: EngineTrace) -> Expectation:
     """What a config asks for in an engine of a script."""
     changed, written_as = with_meant_names(config)
     _fill(changed, one.config or {})
@@ -54,7 +54,7 @@ def _add_precision(config: dict[str, Any], given: dict[str, Any]) -> None:
             config.setdefault(name, section)
 
 
-def _arguments(one: ShownEngine) -> TrainingArguments | None:
+def _arguments(one: EngineTrace) -> TrainingArguments | None:
     """The training arguments of a script with the Trainer."""
     if one.stack != "trainer":
         return None

@@ -21,12 +21,12 @@ class HookedPython(NamedTuple):
     words: list[str]  # its command line
 
     @property
-    def told(self) -> str:
+    def command(self) -> str:
         """Its command line, for a message."""
-        return told(self.words)
+        return shortened(self.words)
 
 
-def told(words: list[str]) -> str:
+def shortened(words: list[str]) -> str:
     """A command line, for a message."""
     line = " ".join(os.path.basename(word) if os.path.isabs(word) else word for word in words)
     return f"`{line if len(line) <= _SHOWN else f'{line[:_SHOWN]}...'}`"

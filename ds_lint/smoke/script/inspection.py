@@ -29,12 +29,12 @@ def inspect(saved: SavedFiles) -> Exported:
     try:
         _load(saved, weights, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
-        exported.load_error = _told(error, saved.export)
+        exported.load_error = _sentence(error, saved.export)
     if saved.is_sharded:
         try:
             saved_weights.recover(saved.checkpoint, exported)
         except Exception as error:  # noqa: BLE001 - the error is the result
-            exported.recovery_error = _told(error, saved.checkpoint)
+            exported.recovery_error = _sentence(error, saved.checkpoint)
     return exported
 
 
@@ -44,7 +44,7 @@ def _of_adapter(folder: str) -> str:
     return next((one for one in folders if os.path.exists(os.path.join(one, "adapter_config.json"))), folder)
 
 
-def _told(error: Exception, folder: str) -> str:
+def _sentence(error: Exception, folder: str) -> str:
     """An error, with the files of a folder that is removed by their names in it."""
     return f"{type(error).__name__}: {error}".replace(f"{folder}{os.sep}", "")
 

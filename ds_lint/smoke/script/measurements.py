@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ds_lint.memory.estimate import Estimate
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.records.shown import Length, Moment, ShownEngine
+    from ds_lint.smoke.records.engine_trace import EngineTrace, Length, Moment
 
 _OF_A_STEP = (OF_SCRIPT, OF_FORWARD, OF_BACKWARD, OF_STEP)
 _ONCE = (OF_INITIALIZE, OF_SAVE, OF_EXPORT, OF_LOAD)
@@ -49,7 +49,7 @@ PEAK = "peak GPU memory"
 
 
 def measurements(
-    first: list[ShownEngine], second: list[ShownEngine], kept: str, config: Config, seen: Config
+    first: list[EngineTrace], second: list[EngineTrace], kept: str, config: Config, seen: Config
 ) -> Measurements | None:
     """What one engine has taken on its ranks, in both starts; None if it has not made the steps before its checkpoint.
 
@@ -86,7 +86,7 @@ def measurements(
     )
 
 
-def _communication(ranks: list[ShownEngine]) -> Iterator[Communication]:
+def _communication(ranks: list[EngineTrace]) -> Iterator[Communication]:
     """The share of collectives in the step that was profiled."""
     for rank in ranks:
         if (found := rank.measured.communicated) is not None:
@@ -94,19 +94,19 @@ def _communication(ranks: list[ShownEngine]) -> Iterator[Communication]:
             yield Communication(rank.evidence.rank, found.step, found.whole, of, found.seconds)
 
 
-def _step_seconds(rank: ShownEngine, step: int) -> float:
+def _step_seconds(rank: EngineTrace, step: int) -> float:
     """From the end of the step before to the end of this one, without what ds-lint does in it."""
     moments = rank.measured.moments
     return math.fsum(one.seconds for one in moments if one.step == step and one.phase in _OF_A_STEP)
 
 
-def _slowest(ranks: list[ShownEngine], phase: str) -> float | None:
+def _slowest(ranks: list[EngineTrace], phase: str) -> float | None:
     """The seconds of a phase in all steps; None if it never came."""
     of_ranks = [[one.seconds for one in rank.measured.moments if one.phase == phase] for rank in ranks]
     return max((math.fsum(seconds) for seconds in of_ranks if seconds), default=None)
 
 
-def _peaks(ranks: list[ShownEngine], bytes_of: Callable[[Moment], int | None]) -> list[PeakMemory]:
+def _peaks(ranks: list[EngineTrace], bytes_of: Callable[[Moment], int | None]) -> list[PeakMemory]:
     """Where each rank takes most, beside what ds-lint itself does; ranks that measure nothing are left out."""
     found = []
     for rank in ranks:
@@ -124,7 +124,7 @@ def _of_a_step(of_steps: list[int]) -> int:
     return of_steps[min(1, len(of_steps) - 1)]
 
 
-def _of_all_ranks(ranks: list[ShownEngine], of_each: list[int]) -> int | None:
+def _of_all_ranks(ranks: list[EngineTrace], of_each: list[int]) -> int | None:
     """What all ranks compute together; those that share the layers of a copy of the model have the same samples."""
     if len(of_each) < len(ranks) or not sum(of_each):
         return None
@@ -149,7 +149,7 @@ def _kind_of(name: str) -> str:
 
 
 def _projection(
-    one: ShownEngine, step_seconds: float | None, files: dict[str, int], kept: str, config: Config
+    one: EngineTrace, step_seconds: float | None, files: dict[str, int], kept: str, config: Config
 ) -> Projection | None:
     """The whole training, if each step takes as long as the measured ones, and each checkpoint as much."""
     length = one.measured.length
@@ -198,7 +198,7 @@ def _free_bytes(config: Config, kept: str, own: int) -> int | None:
 # ------------------------------------------------------------------------------------------------- against the estimate
 
 
-def _estimated(ranks: list[ShownEngine], seen: Config) -> list[Estimated]:
+def _estimated(ranks: list[EngineTrace], seen: Config) -> list[Estimated]:
     """What ``ds-lint memory`` computes with the shapes of this run, beside what the rank holds that holds most."""
     needed = _estimate(ranks[0], seen)
     if needed is None or ranks[0].is_pipeline or ranks[0].data_parallel != ranks[0].world_size:
@@ -217,7 +217,7 @@ def _estimated(ranks: list[ShownEngine], seen: Config) -> list[Estimated]:
     return found
 
 
-def _estimate(one: ShownEngine, seen: Config) -> Estimate | None:
+def _estimate(one: EngineTrace, seen: Config) -> Estimate | None:
     """The estimate for a config with the parameters that the engine has been given."""
     parameters = one.evidence.parameters
     known = seen.facts.model

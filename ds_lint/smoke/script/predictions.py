@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding, Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.verdict import Verdict
+    from ds_lint.smoke.records.engine_trace import EngineTrace
     from ds_lint.smoke.records.job import Raised
-    from ds_lint.smoke.records.shown import ShownEngine
-    from ds_lint.smoke.script.start import CommandEnd
+    from ds_lint.smoke.script.command_start import CommandEnd
 
 PREDICTION = "prediction"  # the id of the checks
 CONFIRMED, CONTRADICTED, NOT_TESTED = "confirmed", "contradicted", "not tested"
@@ -82,7 +82,7 @@ class Prediction(NamedTuple):
     why: str
 
 
-def seen_run(first: CommandEnd, engine: ShownEngine | None) -> SeenRun:
+def seen_run(first: CommandEnd, engine: EngineTrace | None) -> SeenRun:
     """What the first start shows of an engine, or of the script if it has none."""
     raised = next((one.raised for one in first.ranks if one.raised is not None and one.raised.cause is None), None)
     evidence = engine.evidence if engine is not None else None
@@ -132,13 +132,13 @@ def predictions(report: FileReport, seen: SeenRun, world_size: int | None, *, is
     raised = seen.raised
     if raised is None or seen.has_engine or rejected or not _is_about_config(raised):
         return
-    told = f"the libraries reject the config: {first_line(str(raised)).rstrip('.')}"
+    rejection = f"the libraries reject the config: {first_line(str(raised)).rstrip('.')}"
     if _OF_MODELS in raised.text:
-        yield Prediction(None, NOT_TESTED, f"{told}; the script may wrap the model that the check knows")
+        yield Prediction(None, NOT_TESTED, f"{rejection}; the script may wrap the model that the check knows")
     elif obstacle is None and is_by_all and not (report.missing or report.unreported):
-        yield Prediction(None, CONTRADICTED, f"{told}, and no rule predicts it")
+        yield Prediction(None, CONTRADICTED, f"{rejection}, and no rule predicts it")
     else:
-        yield Prediction(None, NOT_TESTED, f"{told}; the check lacked facts or rules to predict it")
+        yield Prediction(None, NOT_TESTED, f"{rejection}; the check lacked facts or rules to predict it")
 
 
 def with_predictions(

@@ -20,7 +20,7 @@ from ds_lint.smoke.processes.client import CouldNotRun, ending_signal, own_folde
 from ds_lint.smoke.processes.kept_files import keep
 from ds_lint.smoke.processes.leftovers import end_processes_of
 from ds_lint.smoke.records.job import UpdateRule
-from ds_lint.smoke.script import ending, start
+from ds_lint.smoke.script import command_start, ending
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.measurements import measurements
 from ds_lint.smoke.script.predictions import is_refusal, seen_run
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.records.shown import ShownEngine
+    from ds_lint.smoke.records.engine_trace import EngineTrace
+    from ds_lint.smoke.script.command_start import CommandEnd
     from ds_lint.smoke.script.predictions import SeenRun
-    from ds_lint.smoke.script.start import CommandEnd
 
 STEPS, STEPS_AFTER = 3, 2
 SECONDS = 1800.0  # for each start
@@ -46,7 +46,7 @@ _TOO_LARGE = "its weights are too large to load"
 _SHRUNK = "this check needs the shapes of your model, and --shrink makes it small"
 
 
-class ScriptWish(NamedTuple):
+class ScriptRunOptions(NamedTuple):
     """The options of a run of the user's own script."""
 
     steps: int = STEPS
@@ -77,8 +77,8 @@ class WithoutEngine(NamedTuple):
 
 def prove(
     command: list[str],
-    wish: ScriptWish,
-    config_of: Callable[[ShownEngine], Config],
+    options: ScriptRunOptions,
+    config_of: Callable[[EngineTrace], Config],
     on_phase: Callable[[str, str], None] | None = None,
 ) -> tuple[list[EngineOfConfig], WithoutEngine | None]:
     """Start the command once, or twice to resume, and check each of its engines.
@@ -86,16 +86,16 @@ def prove(
     ``config_of`` gives the config of an engine, as the user wrote it. Without any engine, or if the command fails
     before one is observed to its checkpoint, the second of what is returned says why.
     """
-    folder = own_folder(wish.folder, "--folder")
+    folder = own_folder(options.folder, "--folder")
     if not has_locks(folder):
         shutil.rmtree(folder)
         raise CouldNotRun(f"the file system of {folder} has no file locks: name another folder (--folder)")
-    script = _StartedCommand(command, wish, folder, config_of)
+    script = _StartedCommand(command, options, folder, config_of)
     interrupted = ""
     try:
         found = script.prove(on_phase or (lambda _part, _phase: None))
-        if wish.keep is not None:
-            keep(folder, wish.keep, "script")
+        if options.keep is not None:
+            keep(folder, options.keep, "script")
         return found  # noqa: TRY300 - what the user keeps is moved before
     except (KeyboardInterrupt, SystemExit) as ended:
         interrupted = script.interrupted(ending_signal(ended))
@@ -125,34 +125,34 @@ class _StartedCommand:
     """One command on its way through its starts."""
 
     def __init__(
-        self, command: list[str], wish: ScriptWish, folder: str, config_of: Callable[[ShownEngine], Config]
+        self, command: list[str], options: ScriptRunOptions, folder: str, config_of: Callable[[EngineTrace], Config]
     ) -> None:
         self.command = command
-        self.wish = wish
+        self.options = options
         self.folder = folder
         self.config_of = config_of
         self.began = time.monotonic()
         self.plan = Plan(
             folder,
-            steps=wish.steps,
-            steps_after=STEPS_AFTER if wish.resumes else 0,
-            resumes=wish.resumes,
-            uses_cpu=wish.uses_cpu,
-            shrinks=wish.shrinks,
-            profiles=wish.profiles,
+            steps=options.steps,
+            steps_after=STEPS_AFTER if options.resumes else 0,
+            resumes=options.resumes,
+            uses_cpu=options.uses_cpu,
+            shrinks=options.shrinks,
+            profiles=options.profiles,
         )
 
     def prove(self, on_phase: Callable[[str, str], None]) -> tuple[list[EngineOfConfig], WithoutEngine | None]:
         on_phase(TRAIN, "the script trains")
-        first = start.run(self.command, self.plan, self.wish.seconds)
-        failed = ending.failure(first, self.plan, self.wish.seconds)
+        first = command_start.run(self.command, self.plan, self.options.seconds)
+        failed = ending.failure(first, self.plan, self.options.seconds)
         if not first.engines:
             return [], self._without_engine(first, failed)
         inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_over(ranks)}
         second = None
-        if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
+        if self.options.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
             on_phase(RESUME, "the script starts again and resumes")
-            second = start.run(self.command, self.plan._replace(part=RESUME), self.wish.seconds)
+            second = command_start.run(self.command, self.plan._replace(part=RESUME), self.options.seconds)
         inspected = {number: _inspected(one) for number, one in inspections.items()}
         found = [
             EngineOfConfig(
@@ -172,7 +172,7 @@ class _StartedCommand:
     def _checked(
         self,
         number: int,
-        ranks: list[ShownEngine],
+        ranks: list[EngineTrace],
         first: CommandEnd,
         second: CommandEnd | None,
         failed: ending.ScriptFailure | None,
@@ -206,11 +206,11 @@ class _StartedCommand:
             checks += verify_script(expectation, run)
             again = second.engines.get(number, []) if second is not None else []
             measured = measurements(ranks, again, self._kept(number), config, expectation.config)
-        elif checks:  # the failure of the script is told
+        elif checks:  # the failure of the script explains it
             pass
         elif not one.is_trained:
-            is_told = is_other_refused or any(ranks[0].is_trained for ranks in first.engines.values())
-            checks.append(_unseen("the script makes no optimizer step with this engine", is_told=is_told))
+            is_explained = is_other_refused or any(ranks[0].is_trained for ranks in first.engines.values())
+            checks.append(_unseen("the script makes no optimizer step with this engine", is_explained=is_explained))
         elif failed is None:
             made, wanted = len(one.evidence.steps), self.plan.steps
             checks.append(_unseen(f"the script ends after {made} of {wanted} steps: pass --steps {made}"))
@@ -236,21 +236,21 @@ class _StartedCommand:
         """The folder of what an engine saves."""
         return os.path.join(self.plan.kept_folder, f"engine-{number}")
 
-    def _repetition(self, number: int, ranks: list[ShownEngine], second: CommandEnd | None) -> Repetition | None:
+    def _repetition(self, number: int, ranks: list[EngineTrace], second: CommandEnd | None) -> Repetition | None:
         """The steps after the checkpoint, in both starts."""
         before = [one.replayed for one in ranks if one.replayed is not None]
         if second is None or not _is_saved(ranks):
             return None
         again = second.engines.get(number, [])
         after = [one.replayed for one in again if one.replayed is not None and one.replayed.restored]
-        failed = ending.failure(second, self.plan._replace(part=RESUME), self.wish.seconds)
-        told = failed.message if failed is not None else None
+        failed = ending.failure(second, self.plan._replace(part=RESUME), self.options.seconds)
+        why = failed.message if failed is not None else None
         is_cut_off = failed is not None and not failed.is_of_script
         if len(after) == len(before):
-            return Repetition(before, after, told, is_cut_off=is_cut_off)
-        return Repetition(before, [], told or "it makes no step with this engine", is_cut_off=is_cut_off)
+            return Repetition(before, after, why, is_cut_off=is_cut_off)
+        return Repetition(before, [], why or "it makes no step with this engine", is_cut_off=is_cut_off)
 
-    def _inspect(self, ranks: list[ShownEngine]) -> subprocess.Popen[bytes]:
+    def _inspect(self, ranks: list[EngineTrace]) -> subprocess.Popen[bytes]:
         """Start a process that loads what an engine has saved, while the script starts again."""
         one = ranks[0]
         kept = self._kept(one.number)
@@ -282,7 +282,7 @@ class _StartedCommand:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=start.of_inspection(self.plan),
+                env=command_start.of_inspection(self.plan),
             )
 
     def _without_engine(self, first: CommandEnd, failed: ending.ScriptFailure | None) -> WithoutEngine:
@@ -300,7 +300,7 @@ class _StartedCommand:
         checks: list[Check],
         status: str,
         error: str | None,
-        ranks: Sequence[ShownEngine] = (),
+        ranks: Sequence[EngineTrace] = (),
         second: CommandEnd | None = None,
     ) -> Verdict:
         """The verdict on a command without an engine; the caller adds what an engine shows."""
@@ -323,11 +323,11 @@ class _StartedCommand:
         )
 
 
-def _is_saved(ranks: list[ShownEngine]) -> bool:
+def _is_saved(ranks: list[EngineTrace]) -> bool:
     return all(one.has_checkpoint for one in ranks)
 
 
-def _is_over(ranks: list[ShownEngine]) -> bool:
+def _is_over(ranks: list[EngineTrace]) -> bool:
     """Whether all ranks have come to their checkpoint, be there room for it or not."""
     return all(one.has_checkpoint or one.no_room is not None for one in ranks)
 
@@ -345,9 +345,9 @@ def _inspected(process: subprocess.Popen[bytes]) -> Inspected | str:
     return lines[-1] if lines else f"the process that loads it ended with status {status}"
 
 
-def _unseen(why: str, *, is_told: bool = False) -> Check:
+def _unseen(why: str, *, is_explained: bool = False) -> Check:
     """An engine of which nothing can be checked, which is not a pass unless another engine ``is_told``."""
-    return Check("start", "skip" if is_told else "error", None, "a few steps of the script", None, None, why)
+    return Check("start", "skip" if is_explained else "error", None, "a few steps of the script", None, None, why)
 
 
 def _stopped(failed: ending.ScriptFailure, stage: Stage, *, lacks_backward: bool = False) -> Check:
@@ -357,7 +357,7 @@ def _stopped(failed: ending.ScriptFailure, stage: Stage, *, lacks_backward: bool
     return Check("start", "fail", None, "a few steps of the script", stage, None, failed.message, where)
 
 
-def _adaptations(first: CommandEnd, ranks: Sequence[ShownEngine]) -> Iterator[Adaptation]:
+def _adaptations(first: CommandEnd, ranks: Sequence[EngineTrace]) -> Iterator[Adaptation]:
     """What is different from the user's own run."""
     for op in sorted({op for rank in ranks for op in rank.evidence.stand_ins}):
         yield Adaptation(None, op, "torch operations", "the run does not build its kernel")
@@ -365,10 +365,10 @@ def _adaptations(first: CommandEnd, ranks: Sequence[ShownEngine]) -> Iterator[Ad
     for model, name, before, after in dict.fromkeys(shrunk):
         what = f"{model} {name}".strip()
         yield Adaptation(None, f"{what}, {_counted(before)}", _counted(after), "--shrink makes models small")
-    for told in dict.fromkeys(told for process in first.ranks for told in process.adaptations):
-        yield Adaptation(None, None, None, told)
-    for told in dict.fromkeys(one.told for one in first.later):
-        yield Adaptation(None, None, None, f"the command starts {told} after the steps of the run: it ends at once")
+    for sentence in dict.fromkeys(sentence for process in first.ranks for sentence in process.adaptations):
+        yield Adaptation(None, None, None, sentence)
+    for line in dict.fromkeys(one.command for one in first.later):
+        yield Adaptation(None, None, None, f"the command starts {line} after the steps of the run: it ends at once")
 
 
 def _counted(parameters: int | None) -> str:

@@ -104,8 +104,8 @@ def _compare_update(
     if rule is None:
         found.unable["update"] = f"no documented arithmetic of {ranks[0].optimizer} is known"
         return
-    for name, (asked, used) in sorted({name: pair for rank in ranks for name, pair in rank.decays.items()}.items()):
-        wanted = asked if asked is not None or is_of_script else rule.decay
+    for name, (requested, used) in sorted({name: pair for rank in ranks for name, pair in rank.decays.items()}.items()):
+        wanted = requested if requested is not None or is_of_script else rule.decay
         if wanted is not None and wanted != used:
             found.decays[name] = (wanted, used)
     for one in (one for rank in ranks for one in rank.updates):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.launches.launchers import is_launcher
 from ds_lint.smoke.processes.leftovers import processes_of
-from ds_lint.smoke.script.hooked import told
+from ds_lint.smoke.script.hooked import shortened
 from ds_lint.smoke.script.processes import processes_in
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Lookout:
     def sees_one(self) -> bool:
         """Whether a process imports torch, starts no ranks itself, and is not observed."""
         if time.monotonic() >= self._next:
-            self.found = next(map(told, self._unobserved()), None)
+            self.found = next(map(shortened, self._unobserved()), None)
             self._next = time.monotonic() + _EVERY
         return self.found is not None
 

@@ -113,13 +113,13 @@ def _last_words(log: str) -> str:
         lines = [line.strip() for line in file if line.strip()]
     errors = (found for line in lines if (found := re.match(_EXCEPTION, line)) is not None)
     raised = next((found[1] for found in errors), None)
-    said = next(_ours(lines), None) or raised or next((line for line in lines if "rror" in line), None)
-    said = said or next(iter(lines), None)
-    return f": {first_line(said)}" if said else ""
+    message = next(_ours(lines), None) or raised or next((line for line in lines if "rror" in line), None)
+    message = message or next(iter(lines), None)
+    return f": {first_line(message)}" if message else ""
 
 
 def _ours(lines: list[str]) -> Iterator[str]:
     for line in lines:
-        _, found, said = line.partition("ds-lint: ")
+        _, found, message = line.partition("ds-lint: ")
         if found:
-            yield said
+            yield message

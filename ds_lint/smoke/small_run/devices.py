@@ -33,12 +33,12 @@ def visible() -> int:
 def devices() -> list[Device]:
     """The GPUs that a process sees, in the order of CUDA."""
     gpus, instances = _all_here()
-    shown = os.environ.get(_VISIBLE)
-    if shown is None:
+    allowed = os.environ.get(_VISIBLE)
+    if allowed is None:
         undivided = [gpu for gpu in gpus if not any(one.name.startswith(f"{gpu.name}:") for one in instances)]
         return undivided or instances[:1]  # CUDA uses one instance of MIG at most, and none beside a whole GPU
     found: list[Device] = []
-    for name in shown.split(","):
+    for name in allowed.split(","):
         device = _named(name.strip(), gpus, instances)
         if device is None:  # CUDA stops at the first that does not exist
             break

@@ -25,7 +25,7 @@ from ds_lint.smoke.processes.client import CouldNotRun
 from ds_lint.smoke.processes.kept_files import keep
 from ds_lint.smoke.rank.loaded_config import apply
 from ds_lint.smoke.records import accelerate_script
-from ds_lint.smoke.records.failure import Failure, as_told, failure, key_of
+from ds_lint.smoke.records.failure import Failure, failure, key_of, rank_ends
 from ds_lint.smoke.records.job import (
     EXPORT,
     GENERATE,
@@ -83,24 +83,24 @@ class RunOptions(NamedTuple):
 class _Run:
     """One config on its way through the parts of a run."""
 
-    def __init__(self, config: Config, wish: RunOptions, folder: str) -> None:
+    def __init__(self, config: Config, options: RunOptions, folder: str) -> None:
         self.config = config
-        self.wish = wish
+        self.options = options
         self.folder = folder
         self.began = time.monotonic()
         self.changes = adapt(
             config,
             folder,
-            ranks=wish.ranks,
-            mode=wish.mode,
+            ranks=options.ranks,
+            mode=options.mode,
             steps=STEPS + STEPS_AFTER,
-            is_real_world=wish.is_real_world,
+            is_real_world=options.is_real_world,
         )
-        if wish.about_gpus is not None:
-            self.changes.adaptations.append(Adaptation(None, None, None, wish.about_gpus))
-        self.expectation = _expectation(config, self.changes, wish.ranks)
+        if options.about_gpus is not None:
+            self.changes.adaptations.append(Adaptation(None, None, None, options.about_gpus))
+        self.expectation = _expectation(config, self.changes, options.ranks)
         sizes = _sizes(self.expectation)
-        if wish.has_adapters:
+        if options.has_adapters:
             self.changes.adaptations.append(of_adapters(sizes))
         self.optimizer = self.expectation.optimizer_of_script if config.stack == "deepspeed" else None
         if self.optimizer is not None:
@@ -113,20 +113,20 @@ class _Run:
             folder=folder,
             model=config.facts.model.config if config.facts.model is not None else None,
             sizes=sizes,
-            has_adapters=wish.has_adapters,
-            world_size=wish.ranks,
-            mode=wish.mode,
-            gpus=wish.gpus,
-            shared_gpu=wish.shared_gpu,
-            ranks_of_node=1 if wish.shared_gpu is not None else None,
+            has_adapters=options.has_adapters,
+            world_size=options.ranks,
+            mode=options.mode,
+            gpus=options.gpus,
+            shared_gpu=options.shared_gpu,
+            ranks_of_node=1 if options.shared_gpu is not None else None,
             edits=self.changes.edits,
             training=self.changes.training,
             steps=STEPS,
             steps_after=STEPS_AFTER,
-            builds_ops=wish.builds_ops,
+            builds_ops=options.builds_ops,
             optimizer=self.optimizer,
             script=self.changes.script,
-            seconds=wish.seconds + (BUILDING if wish.builds_ops else 0.0),
+            seconds=options.seconds + (BUILDING if options.builds_ops else 0.0),
         )
         self.ended: list[Ended] = []
 
@@ -142,7 +142,7 @@ def prove(
     stack: Stack | None,
     facts: Facts,
     target: Target,
-    wish: RunOptions,
+    options: RunOptions,
     on_phase: Callable[[str, str], None] | None = None,
 ) -> list[Verdict]:
     """Train with the config of a document, and report the result.
@@ -153,14 +153,14 @@ def prove(
     try:
         stack = stack or _stack(document, target, facts)
         config = _config(document, stack, target, facts)
-        if wish.is_real_world and facts.world_size is None:
-            there = _config(document, stack, target, _of_world(facts, wish.ranks))
-            config = there if fits(there, wish.ranks) else config
-        run = _Run(config, wish, folder)
+        if options.is_real_world and facts.world_size is None:
+            there = _config(document, stack, target, _of_world(facts, options.ranks))
+            config = there if fits(there, options.ranks) else config
+        run = _Run(config, options, folder)
         verdicts = _prove(pool, run, on_phase)
         shutil.rmtree(os.path.join(folder, RECORDINGS), ignore_errors=True)
-        if wish.keep is not None:
-            keep(folder, wish.keep, document.path)
+        if options.keep is not None:
+            keep(folder, options.keep, document.path)
         return verdicts
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -222,7 +222,7 @@ def _resuming(run: _Run) -> Job:
 
 def _generating(run: _Run, trained: Evidence) -> Job | None:
     """The job of ``generate``, if ranks share the weights of a model that has it; a hang should not take minutes."""
-    is_sharded = trained.engine is not None and trained.engine.stage == 3 and run.wish.ranks > 1
+    is_sharded = trained.engine is not None and trained.engine.stage == 3 and run.options.ranks > 1
     if not is_sharded or not trained.can_generate or ranks_of_a_copy(run.expectation.final) > 1:
         return None
     seconds = run.job.seconds
@@ -254,7 +254,7 @@ def _of_locks(pool: Runner, run: _Run, trained: list[Evidence]) -> list[Check]:
 def _world(run: _Run, trained: Ended) -> real_world.World | None:
     """The user's real world size, if it is known and larger than the run."""
     ranks = run.config.world_size
-    if not run.wish.simulates or ranks is None or ranks <= run.wish.ranks:
+    if not run.options.simulates or ranks is None or ranks <= run.options.ranks:
         return None
     changes = adapt(run.config, run.folder, ranks=ranks, mode=FAKE, steps=STEPS + STEPS_AFTER)
     return real_world.world_of(run.job, _expectation(run.config, changes, ranks), changes, _all(trained)[0], ranks)
@@ -276,7 +276,7 @@ def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: E
         status="error" if error is not None else _status(checks),
         adaptations=world.adaptations,
         checks=checks,
-        ranks=as_told(ended),
+        ranks=rank_ends(ended),
         seconds=sum(seen[0].seconds.values()) if seen else 0.0,
         model=seen[0].model if seen else "",
         parameter_count=sum(parameter.elements for parameter in parameters),
@@ -318,10 +318,9 @@ def _obstacle(run: _Run) -> str | None:
     if run.job.stack == "trainer" and run.config.written.kind == "object" and not run.config.written.members:
         return "the config is empty, so the Trainer trains without DeepSpeed"
     ranks = ranks_of_a_copy(run.expectation.final)
-    if run.wish.ranks % ranks and ranks <= MOST_RANKS:
-        return (
-            f"{ranks} ranks share each copy of the model, but the run has {run.wish.ranks}: pass --smoke-ranks {ranks}"
-        )
+    if run.options.ranks % ranks and ranks <= MOST_RANKS:
+        number = run.options.ranks
+        return f"{ranks} ranks share each copy of the model, but the run has {number}: pass --smoke-ranks {ranks}"
     return None
 
 
@@ -423,7 +422,7 @@ def _verdict(
         parameter_count=sum(parameter.elements for parameter in first.parameters) if first else 0,
         steps=first.steps if first else [],
         held=[one.held for one in trained],
-        versions=pool.known_versions | ({PEFT: version(PEFT)} if run.wish.has_adapters else {}),
+        versions=pool.known_versions | ({PEFT: version(PEFT)} if run.options.has_adapters else {}),
         error=error,
         log=log,
         peak_bytes=[one.peak_bytes for one in trained] if run.job.mode == CUDA else [],
@@ -442,7 +441,7 @@ def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
     """How each rank ended: its first failure in any part, if there is one."""
     found: dict[int, RankEnd] = {}
     for part in ended:
-        for end in as_told(part):
+        for end in rank_ends(part):
             if end.rank not in found or found[end.rank].exit == "ok":
                 found[end.rank] = end
     return list(found.values())

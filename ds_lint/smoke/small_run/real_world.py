@@ -91,7 +91,7 @@ def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evid
     engine = trained.engine
     assert engine is not None  # noqa: S101 - a run that finished has evidence
     is_prepared = job.stack != "deepspeed"
-    is_as_asked = (
+    is_as_requested = (
         expectation.stage is not None
         and expectation.stage.value == engine.stage
         and ranks_of_a_copy(expectation.final) == 1
@@ -109,8 +109,8 @@ def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evid
         stage=engine.stage,
         dtype=dtypes[0] if len(dtypes) == 1 else "float32",
         accumulates_apart=trained.dtypes.get("gradients", dtypes) != dtypes,
-        makes_states=is_as_asked and engine.stage > 0 and _makes_states(expectation),
-        memory=_memory() if is_as_asked and len(dtypes) == 1 and not job.has_adapters else None,
+        makes_states=is_as_requested and engine.stage > 0 and _makes_states(expectation),
+        memory=_memory() if is_as_requested and len(dtypes) == 1 and not job.has_adapters else None,
         ranks_of_node=max(1, ranks // nodes) if nodes else min(ranks, _RANKS_OF_NODE),
     )
     return World(simulated, expectation, changes, trained)
@@ -212,11 +212,11 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
     if stage == 0:
         if full is None:
             return []
-        return [Check("world-shares", "pass", key, None, None, None, _told(world, full), adapted=True)]
+        return [Check("world-shares", "pass", key, None, None, None, _sentence(world, full), adapted=True)]
     expected = _expected(world, seen[0])
     observed = [_observed(one, expected) for one in seen]
     wrong = [(one.rank, held) for one, held in zip(seen, observed, strict=True) if held != expected]
-    message = _told(world, full)
+    message = _sentence(world, full)
     if wrong:
         rank, held = wrong[0]
         kind = next(kind for kind in expected if held[kind] != expected[kind])
@@ -254,20 +254,20 @@ def _kept_whole(world: World, parameters: list[TrainedParameter]) -> int | None:
 # ------------------------------------------------------------------------------------------------------------- in bytes
 
 
-def _told(world: World, full: FullSize | None) -> str:
+def _sentence(world: World, full: FullSize | None) -> str:
     """What a rank holds of the user's model, in bytes, and how the number was found."""
     if full is None:
         what = "a small model with adapters" if world.job.has_adapters else "a small model"
-        told = f"the first and the last of your {world.ranks:,} ranks hold exactly their shares of {what}"
-        return told if world.job.has_adapters else f"{told}; pass --model for the bytes of your model"
+        sentence = f"the first and the last of your {world.ranks:,} ranks hold exactly their shares of {what}"
+        return sentence if world.job.has_adapters else f"{sentence}; pass --model for the bytes of your model"
     held = by_formula(world, full)
     if not held:
         return f"each of your {world.ranks:,} ranks keeps its share of the model states on NVMe"
     parts = [f"{in_units(amount.bytes)} of {kind}" for kind, amount in by_kind(held).items()]
     total = in_units(sum(amount.bytes for amount in held.values()))
-    told = f"each of your {world.ranks:,} ranks holds {total} of model states: {', '.join(parts)}"
+    sentence = f"each of your {world.ranks:,} ranks holds {total} of model states: {', '.join(parts)}"
     if not has_plain_states(world.expectation):
-        told += f", plus the states of {world.expectation.optimizer}"
+        sentence += f", plus the states of {world.expectation.optimizer}"
     extra = [
         f"{elements:,} elements {words}"
         for elements, words in (
@@ -277,10 +277,10 @@ def _told(world: World, full: FullSize | None) -> str:
         if elements and "parameters" in held
     ]
     if extra:
-        told += f"; the parameters include {' and '.join(extra)}"
+        sentence += f"; the parameters include {' and '.join(extra)}"
     if not full.is_built:
-        told += f" (computed: {_why_computed(world, full)})"
-    return told
+        sentence += f" (computed: {_why_computed(world, full)})"
+    return sentence
 
 
 def _why_computed(world: World, full: FullSize) -> str:

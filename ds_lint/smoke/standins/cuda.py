@@ -77,18 +77,18 @@ def _answer(value: Any, sentence: str, tell: Callable[[str], None]) -> Callable[
 
 def _show_devices(tell: Callable[[str], None]) -> None:
     """Whether there are GPUs, and how many: what a script asks, not a library."""
-    for name, shown in (("is_available", lambda: True), ("is_initialized", lambda: True), ("device_count", _ranks)):
+    for name, own in (("is_available", lambda: True), ("is_initialized", lambda: True), ("device_count", _ranks)):
         real = getattr(torch.cuda, name)
 
-        def asked(real: Callable[[], Any] = real, shown: Callable[[], Any] = shown) -> Any:
+        def answer(real: Callable[[], Any] = real, own: Callable[[], Any] = own) -> Any:
             # The compiler, which sees what it traces, asks on behalf of the library that it compiles.
             if torch.compiler.is_compiling() or not is_script(sys._getframe(1)):  # noqa: SLF001
                 return real()
             tell(_SEES)
-            return shown()
+            return own()
 
-        asked.cache_clear = lambda: None  # type: ignore[attr-defined] # of some releases of torch
-        setattr(torch.cuda, name, functools.wraps(real)(asked))
+        answer.cache_clear = lambda: None  # type: ignore[attr-defined] # of some releases of torch
+        setattr(torch.cuda, name, functools.wraps(real)(answer))
 
 
 def is_script(frame: Any) -> bool:
@@ -176,12 +176,12 @@ class Stream:
 def _replace_streams(tell: Callable[[str], None]) -> None:
     """Classes, because libraries name them in annotations and ask ``isinstance``."""
 
-    class ToldEvent(Event):
+    class ReportedEvent(Event):
         def __init__(self, *args: Any, **more: Any) -> None:
             tell(_TIMES)
             super().__init__(*args, **more)
 
-    class ToldStream(Stream):
+    class ReportedStream(Stream):
         def __init__(self, *args: Any, **more: Any) -> None:
             tell(_TIMES)
             super().__init__(*args, **more)
@@ -189,7 +189,7 @@ def _replace_streams(tell: Callable[[str], None]) -> None:
     only = Stream()
     torch.cuda.current_stream = torch.cuda.default_stream = lambda _device=None: only
     torch.cuda.stream = lambda _stream: contextlib.nullcontext()
-    torch.cuda.Event, torch.cuda.Stream = ToldEvent, ToldStream
+    torch.cuda.Event, torch.cuda.Stream = ReportedEvent, ReportedStream
     torch.Tensor.record_stream = lambda _tensor, _stream: None
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ds_lint.smoke.expected.documented_optimizer import NoReference
     from ds_lint.smoke.records.accelerate_script import AccelerateScript
     from ds_lint.smoke.records.comparison import Recomputed
+    from ds_lint.smoke.records.engine_trace import EngineTrace, Replayed
     from ds_lint.smoke.records.failure import Failure
     from ds_lint.smoke.records.job import Engine, Evidence, Exported, Reference
     from ds_lint.smoke.records.messages import Ended
-    from ds_lint.smoke.records.shown import Replayed, ShownEngine
 
 
 class Repetition(NamedTuple):
@@ -87,7 +87,7 @@ class ScriptRun(ObservedRun):
     """A run of the user's own script, with tensors and data of its own."""
 
     _: KW_ONLY
-    ranks: list[ShownEngine]  # the engine on each of them
+    ranks: list[EngineTrace]  # the engine on each of them
     repetition: Repetition | None  # None: there was no second start
     recomputed: Recomputed | None  # of one step; None: none was sampled
 

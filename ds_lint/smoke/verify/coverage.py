@@ -133,7 +133,7 @@ def unverified(expectation: Expectation, mode: str, checks: list[Check]) -> Iter
     made = {check.id for check in checks}
     sections = {check.key for check in checks if check.id == "recomputation"}
     covered_by = COVERED_BY | (COVERED_ON_GPUS if mode == CUDA else {})
-    for path in _asked_for(expectation):
+    for path in _requested_keys(expectation):
         if path[0] in sections:
             continue  # the check shows that nothing uses any of its keys
         ids, reason = _longest(covered_by, path), _longest(NOT_VERIFIED, path)
@@ -144,7 +144,7 @@ def unverified(expectation: Expectation, mode: str, checks: list[Check]) -> Iter
             yield skipped(COVERAGE, dotted(path), reason[1] if reason is not None else UNCOVERED)
 
 
-def _asked_for(expectation: Expectation) -> Iterator[KeyPath]:
+def _requested_keys(expectation: Expectation) -> Iterator[KeyPath]:
     """The known keys of the text with a value that is neither false nor the default, in sections that are on."""
     config = expectation.config
     for visit in config.visits:

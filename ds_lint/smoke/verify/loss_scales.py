@@ -34,7 +34,7 @@ def course(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
         wrong = _wrong(expectation, scales, [step.is_skipped for step in one.steps], is_new=is_new)
         if wrong is None:
             continue
-        requested, after, asked = wrong
+        requested, after, wanted = wrong
         when = f"after step {after}" if after else "in the first step"
         yield checked(
             "loss-scale",
@@ -42,7 +42,7 @@ def course(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
             scales[after],
             is_kept=False,
             kept="",
-            broken=f"{when}, the loss scale of rank {one.rank} is {as_power(scales[after])}, but {asked}",
+            broken=f"{when}, the loss scale of rank {one.rank} is {as_power(scales[after])}, but {wanted}",
         )
         return
 
@@ -52,12 +52,12 @@ def _wrong(
 ) -> tuple[Requested, int, str] | None:
     """What is asked for, the first step after which the scale differs from it, and what it should be, in words."""
     if expectation.is_loss_scale_static:
-        asked = expectation.number("fp16", "loss_scale")
-        wrong = next((after for after, scale in enumerate(scales) if scale != asked), None)
-        requested = expectation.requested(asked, "fp16", "loss_scale")
-        return (
-            None if wrong is None else (requested, wrong, f"`fp16.loss_scale` asks for {as_power(asked)} in every step")
-        )
+        wanted = expectation.number("fp16", "loss_scale")
+        wrong = next((after for after, scale in enumerate(scales) if scale != wanted), None)
+        requested = expectation.requested(wanted, "fp16", "loss_scale")
+        if wrong is None:
+            return None
+        return requested, wrong, f"`fp16.loss_scale` fixes it at {as_power(wanted)}"
     power = expectation.number("fp16", "initial_scale_power")
     if power is not None and is_new and scales[0] != 2.0**power:
         requested = expectation.requested(2.0**power, "fp16", "initial_scale_power")

@@ -13,7 +13,7 @@ from ds_lint.smoke.verify.saving import LOSS_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.records.shown import Replayed
+    from ds_lint.smoke.records.engine_trace import Replayed
 
 # Of a tied layer, one stage of a pipeline saves its copy; what other stages do not use of theirs need not come back.
 _TIED = "parameter tied_modules."

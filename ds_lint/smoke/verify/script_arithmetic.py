@@ -101,19 +101,19 @@ def _wrongly_divided(expectation: Expectation, run: ScriptRun) -> Check | None:
 
 
 def _lacking(names: list[str], key: str | None) -> Check:
-    asked = "the gradients of all parameters that the script gives the optimizer"
+    requested = "the gradients of all parameters that the script gives the optimizer"
     return Check(
-        AVERAGING, "fail", key, asked, f"{len(names)} are missing", None,
+        AVERAGING, "fail", key, requested, f"{len(names)} are missing", None,
         "the optimizer steps without gradients of parameters that the script gives it "
         f"({', '.join(names[:3])})",
     )  # fmt: skip
 
 
 def _other_decay(decays: dict[str, tuple[float, float]], key: str | None) -> Check:
-    name, (asked, used) = next(iter(decays.items()))
+    name, (requested, used) = next(iter(decays.items()))
     return Check(
-        UPDATE, "fail", key, asked, used, None,
-        f"parameters get another weight decay than the script asks for: {name} gets {used:g} instead of {asked:g}",
+        UPDATE, "fail", key, requested, used, None,
+        f"parameters get another weight decay than the script asks for: {name} gets {used:g} instead of {requested:g}",
     )  # fmt: skip
 
 

@@ -137,10 +137,10 @@ def _other_rates(run: ScriptRun, key: str | None) -> Check | None:
             (number for number, pair in enumerate(zip(first, rates, strict=False)) if pair[0] != pair[1]), None
         )
         if number is not None:
-            told = f"{steps.listed(rates[number])} in step {number + 1}, and rank 0 with {steps.listed(first[number])}"
+            both = f"{steps.listed(rates[number])} in step {number + 1}, and rank 0 with {steps.listed(first[number])}"
             return Check(
                 "learning-rate", "fail", key, first[number], rates[number], None,
-                f"rank {rank} steps with the learning rate {told}",
+                f"rank {rank} steps with the learning rate {both}",
             )  # fmt: skip
     return None
 

@@ -56,8 +56,8 @@ def _other_copies(run: ScriptRun) -> Iterator[tuple[str, str]]:
         for name in run.trained_names.intersection(first.copies):
             here, there = (rank.fingerprint.get(f"parameter {name}") for rank in (first, one))
             if here != there and None not in (here, there):
-                told = f"rank {one.rank} has other weights than rank {first.rank} ({name})"
-                yield name, f"after step {run.steps}, {told}"
+                difference = f"rank {one.rank} has other weights than rank {first.rank} ({name})"
+                yield name, f"after step {run.steps}, {difference}"
 
 
 def _firsts(names: list[str]) -> str:

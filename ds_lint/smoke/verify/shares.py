@@ -283,8 +283,8 @@ def persistence(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     whole = sum(run.real_shapes)
     kept = persistent(run.real_shapes, threshold.value, expectation.model_threshold)
     if isinstance(run, ScriptRun) and kept and whole < _LARGE:
-        told = f"{kept:,} of the {whole:,} elements of the model stay whole below the threshold of {threshold.value:,}"
-        yield skipped("persistence", key, f"{told}: the model is too small to show what the threshold does")
+        why = f"{kept:,} of the {whole:,} elements of the model stay whole below the threshold of {threshold.value:,}"
+        yield skipped("persistence", key, f"{why}: the model is too small to show what the threshold does")
         return
     share = kept / whole
     bad = "fail" if share > NEARLY_ALL else "warn"

@@ -170,10 +170,11 @@ def _too_much(evidence: Evidence, kind: str, most: int, stage: int, ranks: int) 
         return ""
     held = evidence.storages[kind].bytes
     if kind == "unknown":
-        strays = ", ".join(
-            f"{one.dtype} {one.shape}" + (f" in `{one.holder}`" if one.holder else "") for one in evidence.strays
+        unknown = ", ".join(
+            f"{one.dtype} {one.shape}" + (f" in `{one.holder}`" if one.holder else "")
+            for one in evidence.unknown_storages
         )
-        return f"rank {evidence.rank} holds {held:,} bytes that are not part of any model state or buffer: {strays}"
+        return f"rank {evidence.rank} holds {held:,} bytes that are not part of any model state or buffer: {unknown}"
     return (
         f"the live storages of rank {evidence.rank} hold {held:,} bytes of {kind}, but stage {stage} on "
         f"{ranks} rank{'s' * (ranks != 1)} accounts for {most:,}"

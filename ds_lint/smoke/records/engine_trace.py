@@ -1,4 +1,4 @@
-"""What one engine of the user's script shows on one rank; it travels to the driver in a file."""
+"""What one engine of the user's script did on one rank; it travels to the driver in a file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Measured(Record):
         return found
 
 
-class ShownEngine(Record):
+class EngineTrace(Record):
     """An engine on one rank, in one start of the command."""
 
     number: int  # in the order in which the script makes them, from 1
@@ -124,21 +124,21 @@ class Replayed(Record):
     unrecorded: str = ""  # what could not be recorded, so that the steps are not the same
 
 
-def write(shown: ShownEngine, folder: str) -> None:
-    """Write what an engine shows; a reader never sees half of it."""
-    path = os.path.join(folder, f"{shown.evidence.rank}-{shown.number}{_SUFFIX}")
+def write(trace: EngineTrace, folder: str) -> None:
+    """Write the trace of an engine; a reader never sees half of it."""
+    path = os.path.join(folder, f"{trace.evidence.rank}-{trace.number}{_SUFFIX}")
     with open(f"{path}.new", "wb") as file:
-        pickle.dump(shown, file)
+        pickle.dump(trace, file)
     os.replace(f"{path}.new", path)
 
 
-def read_all(folder: str) -> dict[int, list[ShownEngine]]:
+def read_all(folder: str) -> dict[int, list[EngineTrace]]:
     """The engines of a start by their number, each with its ranks in order."""
-    found: dict[int, list[ShownEngine]] = {}
+    found: dict[int, list[EngineTrace]] = {}
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         if name.endswith(_SUFFIX):
             with open(os.path.join(folder, name), "rb") as file:
-                one: ShownEngine = pickle.load(file)  # noqa: S301 - our own probe has written it
+                one: EngineTrace = pickle.load(file)  # noqa: S301 - our own probe has written it
             found.setdefault(one.number, []).append(one)
     for ranks in found.values():
         ranks.sort(key=lambda one: one.evidence.rank)

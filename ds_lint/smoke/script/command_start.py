@@ -18,7 +18,7 @@ from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe.presence import DONE
 from ds_lint.smoke.processes.client import CouldNotRun, undisturbed
 from ds_lint.smoke.processes.leftovers import MARK, end_processes_of, processes_of, sweep
-from ds_lint.smoke.records import shown
+from ds_lint.smoke.records import engine_trace
 from ds_lint.smoke.script import hooked
 from ds_lint.smoke.script.processes import processes_in, ranks_of
 from ds_lint.smoke.script.restore import Restored, restore
@@ -26,7 +26,7 @@ from ds_lint.smoke.script.unobserved import Lookout
 
 if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
-    from ds_lint.smoke.records.shown import ShownEngine
+    from ds_lint.smoke.records.engine_trace import EngineTrace
     from ds_lint.smoke.script.hooked import HookedPython
     from ds_lint.smoke.script.processes import ScriptProcess
 
@@ -46,7 +46,7 @@ class CommandEnd(NamedTuple):
     status: int | None  # None: its time was up, or a process of it was not observed
     seconds: float
     processes: list[ScriptProcess]  # that imported a training library, by rank
-    engines: dict[int, list[ShownEngine]]  # by their number, each with its ranks in order
+    engines: dict[int, list[EngineTrace]]  # by their number, each with its ranks in order
     hooked: list[HookedPython]  # every Python that has run the startup hook
     later: list[HookedPython]  # those that the command has started after the steps of the run, and that end at once
     restored: Restored  # what the script has changed
@@ -95,7 +95,7 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
         status=status,
         seconds=time.monotonic() - began,
         processes=processes,
-        engines=shown.read_all(plan.own_folder),
+        engines=engine_trace.read_all(plan.own_folder),
         hooked=hooked.read(plan.own_folder),
         later=hooked.read_later(plan.own_folder),
         restored=restored,
