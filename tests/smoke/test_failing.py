@@ -22,6 +22,7 @@ from ds_lint.smoke.rank.environment import NoGpu
 from ds_lint.smoke.records import hanging
 from ds_lint.smoke.records.cause import cause_of
 from ds_lint.smoke.records.failure import failure, rank_ends
+from ds_lint.smoke.records.hanging import HangingPlace
 from ds_lint.smoke.records.job import Evidence, Job, Raised, Reference
 from ds_lint.smoke.records.messages import IMPORTING, Ended
 from ds_lint.smoke.standins import ops
@@ -68,24 +69,27 @@ def test_the_rank_that_failed_first_is_told(tmp_path, ends, rank, said):
     assert found.message.startswith(said)
 
 
-IN_ALL_REDUCE = "waiting for the other ranks at deepspeed/comm/comm.py:500 all_reduce"
+IN_ALL_REDUCE = HangingPlace("deepspeed/comm/comm.py:500 all_reduce", waits=True)
+IN_STEP = HangingPlace("deepspeed/runtime/engine.py:9 step", waits=False)
+IN_LOAD = HangingPlace("x.py:1 load", waits=False)
 
 
 @pytest.mark.parametrize(
     ("places", "said"),
     [
         (
-            [IN_ALL_REDUCE, "deepspeed/runtime/engine.py:9 step", IN_ALL_REDUCE],
+            [IN_ALL_REDUCE, IN_STEP, IN_ALL_REDUCE],
             "rank 1 is stuck in train, at deepspeed/runtime/engine.py:9 step; ranks 0, 2 wait for it",
         ),
-        (["x.py:1 load", IN_ALL_REDUCE], "rank 0 is stuck in train, at x.py:1 load; rank 1 waits for it"),
+        ([IN_LOAD, IN_ALL_REDUCE], "rank 0 is stuck in train, at x.py:1 load; rank 1 waits for it"),
         ([IN_ALL_REDUCE] * 2, f"rank 0 in train ({IN_ALL_REDUCE}), rank 1 in train ({IN_ALL_REDUCE})"),
     ],
 )
 def test_a_hang_names_the_rank_that_the_others_wait_for(tmp_path, places, said):
     job = Job("{}", "deepspeed", str(tmp_path), seconds=5.0)
-    ends = [RankEnd(number, "timeout", "train", place) for number, place in enumerate(places)]
-    found = failure(job, Ended(ends, [None] * len(ends)))
+    ends = [RankEnd(number, "timeout", "train", str(place)) for number, place in enumerate(places)]
+    waiting = [number for number, place in enumerate(places) if place.waits]
+    found = failure(job, Ended(ends, [None] * len(ends), waiting))
     assert found.message == f"the run did not finish within 5 s (--smoke-timeout): {said}"
 
 
@@ -111,7 +115,7 @@ def test_the_place_of_a_rank_is_in_the_stack_of_its_main_thread(tmp_path, frames
     other = ["Thread 0x01 (most recent call first):", '  File "/usr/lib/threading.py", line 3 in wait', ""]
     log = tmp_path / "rank.log"
     log.write_text("\n".join(["a warning", *other, "Current thread 0x02 (most recent call first):", *stack, ""]))
-    assert hanging.place(str(log)) == place
+    assert str(hanging.place(str(log))) == place
 
 
 def test_a_log_without_a_stack_tells_no_place(tmp_path):

@@ -185,6 +185,7 @@ class _Rank:
         self.end: RankEnd | None = None
         self.ended_at = 0.0
         self.is_silent = False  # it closed its end of the pipe
+        self.waits = False  # in a collective, when its time was up
         self.log = os.path.join(job.folder, f"{job.part}-rank{number}.log")
         self.pipe, theirs = Pipe(duplex=False)
         parent = os.getpid()
@@ -239,7 +240,9 @@ class _Rank:
                 os.kill(self.pid, signal.SIGKILL)  # it may have no group yet
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self.pid, 0)
-            self.end = RankEnd(self.number, why, self.phase, hanging.place(self.log) if why == "timeout" else None)
+            place = hanging.place(self.log) if why == "timeout" else None
+            self.waits = place is not None and place.waits
+            self.end = RankEnd(self.number, why, self.phase, str(place) if place is not None else None)
         self.pipe.close()
         sweep([self.pid])
 
@@ -375,9 +378,14 @@ def _run(jobs: list[Job], connection: Connection, may_stay: list[str]) -> list[E
     finally:
         for rank in ranks:
             rank.kill("ended")
+    of_jobs = [[rank for rank in ranks if rank.job is job] for job in jobs]
     return [
-        Ended([rank.end for rank in ranks if rank.job is job and rank.end], [r.evidence for r in ranks if r.job is job])
-        for job in jobs
+        Ended(
+            ends=[rank.end for rank in own if rank.end],
+            evidence=[rank.evidence for rank in own],
+            waiting=[rank.number for rank in own if rank.waits],
+        )
+        for own in of_jobs
     ]
 
 

@@ -7,7 +7,6 @@ import re
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.records.hanging import WAITING
 from ds_lint.source.tree import dotted, walk
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def failure(job: Job, ended: Ended) -> Failure | None:
         return Failure(f"rank {stopped.rank} stopped in {stopped.phase}: {stopped.error}", None, stopped.rank, None)
     late = [end for end in failed if end.exit == "timeout"]
     if late:
-        return _late(job, late)
+        return _late(job, late, ended.waiting)
     rank, of_peers = next(iter(raised.items()))
     if "nccl" in f"{of_peers.kind} {of_peers.text}".lower():  # no rank has failed by itself, so the machine has
         return Failure(f"NCCL fails on this machine: {first_line(str(of_peers))}", None, rank, of_peers)
@@ -90,18 +89,17 @@ def rank_ends(ended: Ended) -> list[RankEnd]:
     ]
 
 
-def _late(job: Job, late: list[RankEnd]) -> Failure:
+def _late(job: Job, late: list[RankEnd], waiting: list[int]) -> Failure:
     """Ranks whose time was up: if some of them wait for the others, the others are stuck."""
-    stuck = [end for end in late if not (end.error or "").startswith(WAITING)]
+    stuck = [end for end in late if end.rank not in waiting]
     first = stuck[0] if stuck else late[0]
     places = ", ".join(f"rank {end.rank} in {end.phase}{f' ({end.error})' if end.error else ''}" for end in late)
     if stuck and len(stuck) < len(late):
         hanging = ", ".join(
             f"rank {end.rank} is stuck in {end.phase}, at {end.error or 'an unknown place'}" for end in stuck
         )
-        waiting = ", ".join(str(end.rank) for end in late if end not in stuck)
-        one = waiting.isdecimal()
-        places = f"{hanging}; rank{'' if one else 's'} {waiting} wait{'s' * one} for it"
+        one = len(waiting) == 1
+        places = f"{hanging}; rank{'' if one else 's'} {', '.join(map(str, waiting))} wait{'s' * one} for it"
     return Failure(
         f"the run did not finish within {job.seconds:g} s (--smoke-timeout): {places}", None, first.rank, None
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _START = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$")
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$')
@@ -10,8 +11,18 @@ _OF_COLLECTIVES = ("torch/distributed/", "deepspeed/comm/")  # in which a rank w
 _TAIL = 2**16  # bytes of a log
 
 
-def place(log: str) -> str | None:
-    """The innermost frame of the main thread, as ``deepspeed/runtime/engine.py:2482 step``; None without a stack.
+class HangingPlace(NamedTuple):
+    """Where a rank hangs; ``waits`` if it does so in a collective, for the other ranks."""
+
+    frame: str  # "deepspeed/runtime/engine.py:2482 step"
+    waits: bool
+
+    def __str__(self) -> str:
+        return f"waiting for the other ranks at {self.frame}" if self.waits else self.frame
+
+
+def place(log: str) -> HangingPlace | None:
+    """The innermost frame of the main thread; None without a stack.
 
     faulthandler writes the main thread last.
     """
@@ -26,10 +37,7 @@ def place(log: str) -> str | None:
     # What was called last in a collective depends on the backend.
     path, line, name = next((frame for frame in frames if not _is_of_library(frame[0], "torch/")), frames[0])
     waits = any(_is_of_library(frame[0], part) for frame in frames for part in _OF_COLLECTIVES)
-    return f"{WAITING if waits else ''}{path.rpartition('site-packages/')[2]}:{line} {name}"
-
-
-WAITING = "waiting for the other ranks at "
+    return HangingPlace(f"{path.rpartition('site-packages/')[2]}:{line} {name}", waits)
 
 
 def _is_of_library(path: str, part: str) -> bool:

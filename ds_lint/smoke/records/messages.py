@@ -50,3 +50,4 @@ class Ended(Record):
 
     ends: list[RankEnd]
     evidence: list[Evidence | None]
+    waiting: list[int] = field(factory=list)  # ranks whose time was up in a collective, which needs the others

@@ -242,7 +242,7 @@ def _run_here(
             raise
         return [Ended([RankEnd(meeting.place.rank, "exception", "start", str(error))], [None]) for _ in jobs]
     if was_ended():
-        return [Ended([end if end.exit == "ok" else _by_us(end) for end in one.ends], one.evidence) for one in ended]
+        return [one.but(ends=[end if end.exit == "ok" else _by_us(end) for end in one.ends]) for one in ended]
     if any(end.exit != "ok" for one in ended for end in one.ends):
         meeting.announce(_failed(part), meeting.place.rank)
     return ended
@@ -276,7 +276,11 @@ def _ended_with_the_others(pool: Pool, meeting: Meeting, part: int) -> Iterator[
 
 
 def _merged(ended: list[Ended]) -> Ended:
-    return Ended([end for one in ended for end in one.ends], [seen for one in ended for seen in one.evidence])
+    return Ended(
+        ends=[end for one in ended for end in one.ends],
+        evidence=[seen for one in ended for seen in one.evidence],
+        waiting=[rank for one in ended for rank in one.waiting],
+    )
 
 
 def _jobs(part: int) -> str:
