@@ -62,6 +62,7 @@ SMOKE_LAYERS = (
     ("probe", "rank", "verify"),
     ("expected", "observe", "processes"),
     ("journal", "records", "standins"),
+    ("wrapping",),
 )
 SEMANTICS_LAYERS = (
     ("configs", "effective", "rewritten", "schedules"),

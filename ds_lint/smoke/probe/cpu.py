@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
-from ds_lint.smoke.probe.wrapping import around
+from ds_lint.smoke.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable

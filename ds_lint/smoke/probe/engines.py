@@ -13,7 +13,7 @@ from ds_lint.smoke.probe import imports
 from ds_lint.smoke.probe.frameworks import Frameworks
 from ds_lint.smoke.probe.plan import TRAIN
 from ds_lint.smoke.probe.presence import AFTER, BEFORE, IMPORT, INITIALIZE
-from ds_lint.smoke.probe.wrapping import around
+from ds_lint.smoke.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable

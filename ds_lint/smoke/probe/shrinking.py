@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts import shapes
 from ds_lint.smoke.probe import imports
-from ds_lint.smoke.probe.wrapping import around
 from ds_lint.smoke.records.small_model import Sizes, shrink
+from ds_lint.smoke.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
