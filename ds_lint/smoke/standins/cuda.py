@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ds_lint.smoke.wrapping import around
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -195,13 +197,10 @@ def _replace_streams(tell: Callable[[str], None]) -> None:
 
 def _replace_autocast(tell: Callable[[str], None]) -> None:
     """``torch.autocast("cuda")`` and ``torch.cuda.amp.autocast``, which is a subclass, compute in the same dtype."""
-    begin = torch.autocast.__init__
 
-    @functools.wraps(begin)
-    def began(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+    @around(torch.autocast, "__init__")
+    def began(begin: Any, self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
         if device_type == "cuda":
             tell(_AUTOCAST)
             device_type, dtype = "cpu", dtype or torch.get_autocast_dtype("cuda")
         begin(self, device_type, dtype, *args, **kwargs)
-
-    torch.autocast.__init__ = began

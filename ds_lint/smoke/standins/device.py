@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from ds_lint.smoke.wrapping import around
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -32,13 +33,11 @@ def stand_in_of_accelerate(state: ModuleType) -> None:
     A process that is not a rank, such as one that parses training arguments before it launches the ranks, has none.
     """
     gloo = (str(torch.distributed.Backend.GLOO), state.DistributedType.MULTI_GPU)
-    prepare = state.PartialState._prepare_backend  # noqa: SLF001 - nothing else decides it
 
-    @functools.wraps(prepare)
-    def prepared(*args: Any, **more: Any) -> Any:
+    @around(state.PartialState, "_prepare_backend")  # nothing else decides it
+    def prepared(prepare: Any, *args: Any, **more: Any) -> Any:
         return gloo if int(os.environ.get("LOCAL_RANK", "-1")) != -1 else prepare(*args, **more)
 
-    state.PartialState._prepare_backend = prepared  # noqa: SLF001
     _have_every_dtype(state)
 
 

@@ -5,9 +5,10 @@ Where a CPU stands in for the GPU both are the same memory, so what the kernel w
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from ds_lint.smoke.wrapping import around
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +26,11 @@ def install() -> None:
     """Let the kernels of an optimizer raise if ZeRO offloads its states."""
     from deepspeed.runtime.engine import DeepSpeedEngine
 
-    configure = DeepSpeedEngine._configure_zero_optimizer  # noqa: SLF001 - it alone knows the optimizer and the config
-
-    @functools.wraps(configure)
-    def configured(engine: Any, optimizer: Any, *rest: Any) -> Any:
+    @around(DeepSpeedEngine, "_configure_zero_optimizer")  # it alone knows the optimizer and the config
+    def configured(configure: Any, engine: Any, optimizer: Any, *rest: Any) -> Any:
         if _offloads(engine) and optimizer is not None:
             _withhold_kernels(optimizer)
         return configure(engine, optimizer, *rest)
-
-    DeepSpeedEngine._configure_zero_optimizer = configured  # noqa: SLF001
 
 
 def _offloads(engine: Any) -> bool:

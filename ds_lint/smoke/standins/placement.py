@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ds_lint.smoke.wrapping import around
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -64,16 +66,12 @@ def is_cuda(value: Any, *, is_ordinal_device: bool = True) -> bool:
 def _replace_methods(placed: Callable[..., Any]) -> None:
     """``to`` and ``cuda`` of tensors and modules, and what makes a tensor like another."""
 
-    def moved(move: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(move)
-        def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if args:
-                args = (placed(args[0]), *args[1:])
-            if "device" in kwargs:
-                kwargs["device"] = placed(kwargs["device"])
-            return move(self, *args, **kwargs)
-
-        return to
+    def moved(move: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            args = (placed(args[0]), *args[1:])
+        if "device" in kwargs:
+            kwargs["device"] = placed(kwargs["device"])
+        return move(self, *args, **kwargs)
 
     def tensor_on_cuda(tensor: torch.Tensor, _device: Any = None, *_args: Any, **_kwargs: Any) -> torch.Tensor:
         placed("cuda")
@@ -83,8 +81,8 @@ def _replace_methods(placed: Callable[..., Any]) -> None:
         placed("cuda")
         return module
 
-    torch.Tensor.to = moved(torch.Tensor.to)
-    torch.nn.Module.to = moved(torch.nn.Module.to)
+    around(torch.Tensor, "to")(moved)
+    around(torch.nn.Module, "to")(moved)
     torch.Tensor.cuda = tensor_on_cuda
     torch.nn.Module.cuda = module_on_cuda
     torch.Tensor.pin_memory = lambda tensor, *_device: tensor  # needs a GPU
@@ -121,10 +119,9 @@ def _replace_constructors(placed: Callable[..., Any]) -> None:
 
 def _replace_loading(placed: Callable[..., Any]) -> None:
     """``torch.load`` puts a file with tensors of a GPU on the CPU."""
-    load = torch.load
 
-    @functools.wraps(load)
-    def loaded(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+    @around(torch, "load")
+    def loaded(load: Any, file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(map_location, dict):
             map_location = {one: placed(other) for one, other in map_location.items()}
         elif map_location is None:
@@ -133,21 +130,15 @@ def _replace_loading(placed: Callable[..., Any]) -> None:
             map_location = placed(map_location)
         return load(file, map_location, *args, **kwargs)
 
-    torch.load = loaded
-
 
 def _replace_defaults(placed: Callable[..., Any]) -> None:
     """The device and the type of tensors for which a script names none."""
-    set_device, set_type = torch.set_default_device, torch.set_default_tensor_type
 
-    @functools.wraps(set_device)
-    def set_default_device(device: Any) -> None:
+    @around(torch, "set_default_device")
+    def set_default_device(set_device: Any, device: Any) -> None:
         set_device(placed(device))
 
-    @functools.wraps(set_type)
-    def set_default_tensor_type(kind: Any) -> None:
+    @around(torch, "set_default_tensor_type")
+    def set_default_tensor_type(set_type: Any, kind: Any) -> None:
         name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}"
         set_type(name.replace("torch.cuda.", "torch.") if name.startswith("torch.cuda.") else kind)
-
-    torch.set_default_device = set_default_device
-    torch.set_default_tensor_type = set_default_tensor_type
