@@ -158,7 +158,7 @@ class Measurements(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """One run: how it was made, what it showed."""
+    """One run: how it was made, what it showed; of a command that makes no engine, only the first fields are there."""
 
     path: str
     stack: Stack
@@ -169,15 +169,15 @@ class Verdict(NamedTuple):
     checks: list[Check]
     ranks: list[RankEnd]
     seconds: float
-    model: str  # in words: "tiny Llama"
-    parameter_count: int
-    steps: list[Step]
+    model: str = ""  # in words: "tiny Llama"
+    parameter_count: int = 0
+    steps: list[Step] = []  # noqa: RUF012 - a NamedTuple's default, here and below
     # By rank, what it holds after the steps, by kind: "parameters", "gradients", "master weights", "exp_avg" ...
-    held: list[dict[str, Held]]
-    versions: dict[str, str]  # of python, torch, deepspeed, transformers, accelerate
+    held: list[dict[str, Held]] = []  # noqa: RUF012
+    versions: dict[str, str] = {}  # noqa: RUF012 - of python, torch, deepspeed, transformers, accelerate
     error: str | None = None  # why it could not run, in one sentence
     log: str | None = None  # the file with what the libraries printed; kept only where something went wrong
-    peak_bytes: list[int] = []  # noqa: RUF012 - a NamedTuple's default; on GPUs, by rank
+    peak_bytes: list[int] = []  # noqa: RUF012 - on GPUs, by rank
     engine: ScriptEngine | None = None  # in the mode SCRIPT; None if the script made none
     measured: Measurements | None = None  # in the mode SCRIPT; None if it has not come to its checkpoint
     launch: str | None = None  # the place of the launch that was run: "train.sh:12"

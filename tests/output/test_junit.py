@@ -93,9 +93,7 @@ def test_what_xml_cannot_hold(suites, file, finding):
 def test_a_training_run_is_a_test(suites, file, status, tag):
     check = Check("stage", status, None, 3, 3, None, "stage is 3")
     linted = file("{}")
-    linted.smoke = [
-        Verdict("config.json", "trainer", CPU, 2, status, [], [check], [], 1.5, "tiny Llama", 9, [], [], {}, "no torch")
-    ]
+    linted.smoke = [Verdict("config.json", "trainer", CPU, 2, status, [], [check], [], seconds=1.5, error="no torch")]
     (suite,) = suites(linted)
     assert (suite.get("tests"), suite.get("time")) == ("2", "1.500")
     run = suite[1]

@@ -314,11 +314,6 @@ class _StartedCommand:
             checks=checks,
             ranks=[*_ends(first), *(_ends_of_second(second, checks) if second is not None else ())],
             seconds=time.monotonic() - self.began,
-            model="",
-            parameter_count=0,
-            steps=[],
-            held=[],
-            versions={},
             error=error,
         )
 

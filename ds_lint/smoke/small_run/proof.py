@@ -280,7 +280,6 @@ def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: E
         seconds=sum(seen[0].seconds.values()) if seen else 0.0,
         model=seen[0].model if seen else "",
         parameter_count=sum(parameter.elements for parameter in parameters),
-        steps=[],
         held=[real_world.by_formula(world, full)] if full is not None and failed is None else [],
         versions=pool.known_versions,
         error=error,
