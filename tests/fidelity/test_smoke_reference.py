@@ -132,7 +132,7 @@ def test_a_rank_that_counts_little_less_is_seen_though_no_element_shows_it(prove
 def test_a_lost_state_of_the_loss_scaler_is_seen_on_resuming(prove, break_arithmetic):
     verdict = prove(config(2, "fp16"), pool=break_arithmetic("lost loss scaler"))
     assert found(verdict) == {"resume"}
-    assert "loss scaler's cur_iter" in said(verdict, "resume").message
+    assert "loss scaler's cur_iter" in said(verdict, "resume").help
 
 
 @pytest.mark.parametrize(

@@ -115,5 +115,5 @@ def test_tensors_of_another_shape_are_named_and_not_the_exception_of_the_loader(
     status, message = told(one, saved)
     assert status == "fail"
     assert message == (
-        "1 of 2 tensors of the saved model have another shape than the trained ones: weight is [16] instead of [4, 8]"
+        "1 of 2 tensors of the saved model have another shape than the trained ones: weight is [16], not [4, 8]"
     )

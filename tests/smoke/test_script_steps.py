@@ -107,7 +107,7 @@ def test_rates_are_those_of_the_config():
     one.evidence.steps = [step._replace(learning_rates=[0.5]) for step in one.evidence.steps]
     assert told_rates(one) == (
         "fail",
-        "the config asks for the learning rates 0.001, 0.001, 0.001, but the run uses 0.5, 0.5, 0.5",
+        "step 1 has the learning rate 0.5, but the config asks for 0.001",
     )
 
 

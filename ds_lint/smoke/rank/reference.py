@@ -348,7 +348,7 @@ class _Repetition:
             words for words, number in named.items() if number > 1 and math.isclose(factor, number, rel_tol=_NEARLY)
         ]
         known = known[:2] if ranks > 1 and windows > 1 else known[:1]
-        return f"they are {factor:.4g} times {size}" + (f", which is {' or '.join(known)}" if known else "")
+        return f"they are {factor:.4g} times {size}" + (f" ({' or '.join(known)})" if known else "")
 
     # ------------------------------------------------------------------------------------------ the step, the weights
 

@@ -173,9 +173,8 @@ def _batch(world: World, seen: Evidence) -> Check:
             f"groups of {copies} ranks",
             engine.train_batch_size,
             "samples a step",
-            f"{copies} ranks share each copy of the model, but {world.ranks:,} ranks are not a multiple of {copies}: "
-            f"the engine takes steps of {engine.train_batch_size:g} samples",
-            f"Start a multiple of {copies} ranks.",
+            f"{world.ranks:,} ranks are not a multiple of the {copies} ranks that share each copy of the model",
+            f"Start a multiple of {copies} ranks. The engine takes steps of {engine.train_batch_size:g} samples.",
         )
     # With sequence parallelism the engine has them as floats; it counts a sample for each rank that shares its tensors.
     samples = engine.train_batch_size // ranks_of_a_tensor(world.expectation.final)
@@ -221,8 +220,8 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
         rank, held = wrong[0]
         kind = next(kind for kind in expected if held[kind] != expected[kind])
         message = (
-            f"rank {rank:,} of your {world.ranks:,} holds {held[kind]:,} elements of {kind}, but the expected number "
-            f"at stage {stage} is {expected[kind]:,}"
+            f"rank {rank:,} of your {world.ranks:,} holds {held[kind]:,} elements of {kind}, not {expected[kind]:,} as "
+            f"at stage {stage}"
         )
     status = "fail" if wrong else "pass"
     held = wrong[0][1] if wrong else observed[0]

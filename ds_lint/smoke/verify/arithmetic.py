@@ -16,6 +16,7 @@ from ds_lint.smoke.verify.steps import clipping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.smoke.records.comparison import FarthestElement
     from ds_lint.smoke.records.job import Deviation, Reference
 
 _DIVISORS = ("gradient_predivide_factor", "prescale_gradients")  # that gradients are divided by
@@ -64,7 +65,7 @@ def _averaging(expectation: Expectation, run: SmallRun, found: Reference) -> Che
             AVERAGING, key, "the loss is not multiplied by the loss scale, so the gradients are not compared"
         )
     if any(check.status == "fail" for check in clipping(expectation, run)) and found.averaging is not None:
-        return skipped(AVERAGING, key, "gradients are not clipped as asked for, so they are not compared")
+        return skipped(AVERAGING, key, "gradients are not clipped as requested, so they are not compared")
     if found.unseen is not None and found.averaging is None:
         return skipped(AVERAGING, key, found.unseen)
     if not found.made:
@@ -109,7 +110,8 @@ def _weights(expectation: Expectation, run: SmallRun, found: Reference) -> Check
         broken=""
         if difference is None
         else f"after step {difference.step}, rank {difference.observed:.0f} computes with other weights than the fp32 "
-        f"weights of that step, rounded to {dtype}: {difference.parameter} is one of them",
+        f"weights of that step, rounded to {dtype}",
+        help="" if difference is None else f"{difference.parameter} is one of them.",
     )
 
 
@@ -125,17 +127,14 @@ def _check(
         share if difference is None else difference.observed,
         difference is None,
         kept=f"{kept.format(steps)}; the largest difference is {share:.2g} of its tolerance",
-        broken="" if difference is None else f"{broken.format(difference.step)}{_in_words(difference)}",
+        broken=""
+        if difference is None
+        else broken.format(difference.step) + f": {difference.words}" * bool(difference.words),
+        help="" if difference is None or difference.expected == difference.observed else element(difference),
     )
 
 
-def _in_words(difference: Deviation) -> str:
-    """Which element differs, by how much, and what explains it."""
-    explained = f": {difference.words}" if difference.words else ""
-    if difference.expected == difference.observed:  # there is no number to tell
-        return explained
-    what = f"an element of {difference.parameter}" if difference.parameter else "their norm"
-    return (
-        f"{explained} ({what} is {difference.observed:.9g} instead of {difference.expected:.9g}, "
-        f"tolerance {difference.tolerance:.2g})"
-    )
+def element(found: Deviation | FarthestElement) -> str:
+    """Which element differs, and by how much."""
+    what = f"An element of {found.parameter}" if found.parameter else "Their norm"
+    return f"{what} is {found.observed:.9g}, not {found.expected:.9g} (tolerance {found.tolerance:.2g})."

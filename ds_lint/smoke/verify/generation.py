@@ -44,10 +44,8 @@ def generate(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
         unit="tokens",
         kept=f"the {len(found)} ranks stop at {' and '.join(map(str, sorted(set(counts))))} tokens, and generate what "
         "the whole model generates",
-        broken=f"{len(wrong)} of {len(found)} ranks generate other tokens than the whole model: rank {wrong[0]} "
-        f"{found[wrong[0]].tokens}, not {found[wrong[0]].expected}"
-        if wrong
-        else "",
+        broken=f"{len(wrong)} of {len(found)} ranks generate other tokens than the whole model",
+        help=f"Rank {wrong[0]} generates {found[wrong[0]].tokens}, not {found[wrong[0]].expected}." if wrong else "",
         adapted=True,
     )
 
@@ -58,8 +56,7 @@ def _stopped(expectation: Expectation, ended: Ended, failed: Failure, key: str |
     over = [end.rank for end in ended.ends if end.exit == "timeout" and end.phase == GENERATED]
     if waiting and over:
         message = (
-            f"generate hangs: rank {waiting[0]} waits for the weights of rank {over[0]}, which has stopped at its last "
-            "token"
+            f"generate hangs: rank {waiting[0]} waits for weights of rank {over[0]}, which has no more tokens to make"
         )
         return Check("generate", "fail", key, _EXPECTED, "a hang", None, message, _help(expectation))
     if failed.stage is not None and failed.raised is not None and failed.raised.phase == GENERATING:

@@ -35,8 +35,8 @@ def secondary_partitions(expectation: Expectation, run: ObservedRun) -> Iterator
         unit="elements",
         kept=f"after a backward pass each rank holds {share:,} elements of the secondary partitions, "
         f"1/{ranks_of_group} of the model",
-        broken=f"after a backward pass a rank holds {min(observed, key=lambda one: one == share):,} elements of the "
-        f"secondary partitions, but its share in a group of {ranks_of_group} ranks is {share:,}",
+        broken=f"a rank holds {min(observed, key=lambda one: one == share):,} elements of secondary partitions, but "
+        f"its share in a group of {ranks_of_group} ranks is {share:,}",
         adapted=f"{ZERO}.{_SIZE}" in run.adapted,
     )
 

@@ -34,7 +34,7 @@ def course(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
         wrong = _wrong(expectation, scales, [step.is_skipped for step in one.steps], is_new=is_new)
         if wrong is None:
             continue
-        requested, after, wanted = wrong
+        requested, after, why = wrong
         when = f"after step {after}" if after else "in the first step"
         yield checked(
             "loss-scale",
@@ -42,7 +42,9 @@ def course(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
             scales[after],
             is_kept=False,
             kept="",
-            broken=f"{when}, the loss scale of rank {one.rank} is {as_power(scales[after])}, but {wanted}",
+            broken=f"{when}, the loss scale of rank {one.rank} is {as_power(scales[after])}, not "
+            f"{as_power(float(requested.value))}",
+            help=why,
         )
         return
 
@@ -50,18 +52,18 @@ def course(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
 def _wrong(
     expectation: Expectation, scales: list[float], skipped: list[bool], *, is_new: bool
 ) -> tuple[Requested, int, str] | None:
-    """What is asked for, the first step after which the scale differs from it, and what it should be, in words."""
+    """What is requested, the first step after which the scale differs from it, and why, in words."""
     if expectation.is_loss_scale_static:
         wanted = expectation.number("fp16", "loss_scale")
         wrong = next((after for after, scale in enumerate(scales) if scale != wanted), None)
         requested = expectation.requested(wanted, "fp16", "loss_scale")
         if wrong is None:
             return None
-        return requested, wrong, f"`fp16.loss_scale` fixes it at {as_power(wanted)}"
+        return requested, wrong, "`fp16.loss_scale` fixes it."
     power = expectation.number("fp16", "initial_scale_power")
     if power is not None and is_new and scales[0] != 2.0**power:
         requested = expectation.requested(2.0**power, "fp16", "initial_scale_power")
-        return requested, 0, f"`fp16.initial_scale_power` asks for 2^{power:g}"
+        return requested, 0, "`fp16.initial_scale_power` sets it."
     if not is_new:
         return None
     documented = list(_documented(expectation, scales[0], skipped))
@@ -71,11 +73,11 @@ def _wrong(
     after = next(number for number, pair in enumerate(zip(scales, expected, strict=True)) if pair[0] != pair[1])
     rises = expected[after] > expected[after - 1]
     overflowed = sum(skipped[:after])
-    cause = f"{overflowed} of {after} steps overflowed" if overflowed else f"none of {after} steps overflowed"
+    cause = f"{overflowed or 'None'} of {after} steps overflowed"
     window = f" and `fp16.loss_scale_window` is {_window(expectation)}" if rises else ""
     return (
         expectation.requested(expected[after], "fp16", "loss_scale_window" if rises else "enabled"), after,
-        f"it has to be {as_power(expected[after])}, because {cause}{window}",
+        f"{cause}{window}.",
     )  # fmt: skip
 
 

@@ -30,8 +30,8 @@ def recomputation(expectation: Expectation, run: ObservedRun) -> Iterator[Check]
             bool(recomputed),
             unit="layers",
             kept=f"`{name}`: the backward pass runs {len(recomputed)} of {len(layers)} layers again",
-            broken=f"`{name}` is set, but the backward pass runs none of the {len(layers)} layers again, so all "
-            "activations stay in memory",
+            broken=f"`{name}` is set, but the backward pass runs none of the {len(layers)} layers again",
+            help="All activations stay in memory until the backward pass.",
         )
     section = expectation.final.section(_SECTION)
     is_on = section is not None and any(is_truthy(member.value) for member in section.members)

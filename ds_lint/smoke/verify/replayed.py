@@ -83,8 +83,8 @@ def resume(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
         unit="tensors",
         kept=f"a second start restores {restored} of the checkpoint, and {_repeated(repetition, run, steps)}",
         broken=f"a second start restores {whole - len(lost)} of {whole} tensors of the checkpoint"
-        + (f" (not {', '.join(lost[:3])})" if lost else "")
         + (f", and {_other(differing, repetition)}" if differing else ""),
+        help=f"Not restored: {', '.join(lost[:3])}." if lost else "",
     )
 
 
@@ -159,7 +159,7 @@ def _other(differing: str, repetition: Repetition) -> str:
     """What a second start does instead of repeating the steps."""
     if differing in (_PASSES, _STEPS) and repetition.why_not is not None:
         return f"does not repeat the steps after it: {repetition.why_not}"
-    return f"with the same inputs it has other {differing} than the start that went on"
+    return f"repeats the steps after it with other {differing}"
 
 
 def _repeated(repetition: Repetition, run: ScriptRun, steps: int) -> str:

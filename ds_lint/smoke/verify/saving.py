@@ -76,16 +76,20 @@ def resume(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
         kept=f"a new process restores all {whole} tensors of the checkpoint and repeats the next "
         f"{len(before)} losses {'bitwise' if are_bitwise else f'to {LOSS_TOLERANCE:.1%}, as a GPU allows'}",
         broken=f"a new process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
-        + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
-        + ("" if are_equal else ", and its next losses differ from those of the run that continued")
-        + (
-            ""
-            if rates == resumed_rates
-            else f", and its next learning rates are {_firsts(resumed_rates)}, not {_firsts(rates)}"
+        + ", and its next losses differ" * (not are_equal)
+        + ", and its next learning rates differ" * (rates != resumed_rates),
+        help=" ".join(
+            filter(
+                None,
+                (
+                    f'Set `{ZERO}.offload_optimizer.device` to "cpu" to resume. DeepSpeed does not restore NVMe states.'
+                    * (offload is not None and offload.value == "nvme"),
+                    f"Not restored: {', '.join(sorted(set(lost))[:3])}." * bool(lost),
+                    f"The learning rates are {_firsts(resumed_rates)}, not {_firsts(rates)}."
+                    * (rates != resumed_rates),
+                ),
+            )
         ),
-        help=f'Set `{ZERO}.offload_optimizer.device` to "cpu" to resume. DeepSpeed does not restore NVMe states.'
-        if offload and offload.value == "nvme"
-        else "",
     )
 
 
@@ -160,7 +164,7 @@ def _reshaped(saved: _Saved, exported: Exported, live: dict[str, str]) -> str:
     stored, trained = shapes[other[0]]
     return (
         f"{len(other)} of {len(live)} tensors of the saved {saved.what} have another shape than the trained ones: "
-        f"{other[0]} is {stored} instead of {trained}"
+        f"{other[0]} is {stored}, not {trained}"
     )
 
 
@@ -274,7 +278,6 @@ def _without_frozen(expectation: Expectation, whole: int, missing: int) -> Check
         "zero_to_fp32 recovers the weights",
         f"{whole - missing} of {whole} tensors",
         "tensors",
-        f"zero_to_fp32 recovers the {whole - missing} trained tensors from the checkpoint, and silently leaves out the "
-        f"{missing} frozen ones",
+        f"zero_to_fp32 recovers the {whole - missing} trained tensors and silently leaves out {missing} frozen ones",
         f"Set `{ZERO}.stage` to 2, or load the recovered weights into the base model with strict=False.",
     )

@@ -10,19 +10,19 @@ from ds_lint.semantics.features import is_on
 from ds_lint.smoke.expected.documented_optimizer import NoReference, rule_of_config
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify import script_weights
-from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE
+from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE, element
 from ds_lint.smoke.verify.check import ScriptRun, checked, skipped
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.records.comparison import FarthestElement, Recomputed
+    from ds_lint.smoke.records.comparison import Recomputed
 
 # What changes gradients on their way to the optimizer.
 _CHANGING = ("zero_quantized_gradients", "zeropp_loco_param", "zenflow")
 # Source: `step` in deepspeed/runtime/zero/stage3.py and stage_1_and_2.py, which updates the scale before it unscales.
-_RISING = ", because DeepSpeed divides them by the loss scale of the next step, which is another one"
+_RISING = "DeepSpeed divides them by the loss scale of the next step. "
 _OPTIMIZERS = ("onebit", "zeroone", "muon")
 
 
@@ -55,8 +55,8 @@ def _averaging(expectation: Expectation, run: ScriptRun, found: Recomputed) -> C
     return _compared(
         AVERAGING, run, Requested("the average over ranks and micro steps", stage),
         kept="are the average over ranks and micro steps of what autograd computes",
-        broken="the gradients of a step are not the average over ranks and micro steps of what autograd computes"
-        + _RISING * found.is_divided_by_next_scale,
+        broken="the gradients of a step are not the average over ranks and micro steps of what autograd computes",
+        why=_RISING * found.is_divided_by_next_scale,
     )  # fmt: skip
 
 
@@ -95,8 +95,8 @@ def _wrongly_divided(expectation: Expectation, run: ScriptRun) -> Check | None:
     key = expectation.key("gradient_accumulation_steps") or expectation.key(ZERO, "stage")
     return Check(
         AVERAGING, "fail", key, 1 / windows, wrong[0] / windows, None,
-        f"the loss of a micro step is multiplied by {wrong[0] / windows:.4g}, but for the average of {windows} micro "
-        f"steps it has to be multiplied by 1/{windows}",
+        f"the loss of a micro step is multiplied by {wrong[0] / windows:.4g}, not by 1/{windows}",
+        f"The average of {windows} micro steps needs 1/{windows}.",
     )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def _other_decay(decays: dict[str, tuple[float, float]], key: str | None) -> Che
     name, (requested, used) = next(iter(decays.items()))
     return Check(
         UPDATE, "fail", key, requested, used, None,
-        f"parameters get another weight decay than the script asks for: {name} gets {used:g} instead of {requested:g}",
+        f"the optimizer decays {name} by {used:g}, but the script asks for {requested:g}",
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def _changing(expectation: Expectation) -> str | None:
     return f"{expectation.optimizer} changes the gradients on their way" if name.startswith(_OPTIMIZERS) else None
 
 
-def _compared(id: str, run: ScriptRun, requested: Requested, *, kept: str, broken: str) -> Check:
+def _compared(id: str, run: ScriptRun, requested: Requested, *, kept: str, broken: str, why: str = "") -> Check:
     found = run.recomputed
     assert found is not None  # noqa: S101 - the caller has looked
     mismatch, share = found.mismatches.get(id), found.largest.get(id, 0.0)
@@ -138,14 +138,6 @@ def _compared(id: str, run: ScriptRun, requested: Requested, *, kept: str, broke
         mismatch is None,
         kept=f"{found.compared[id]:,} sampled {what} of a step {kept}; the largest difference is {share:.2g} of its "
         "tolerance",
-        broken=f"{broken}{_in_words(mismatch)}",
-    )
-
-
-def _in_words(mismatch: FarthestElement | None) -> str:
-    if mismatch is None:
-        return ""
-    return (
-        f" (an element of {mismatch.parameter} is {mismatch.observed:.9g} instead of {mismatch.expected:.9g}, "
-        f"tolerance {mismatch.tolerance:.2g})"
+        broken=broken,
+        help="" if mismatch is None else why + element(mismatch),
     )

@@ -80,7 +80,7 @@ def _other_passes(expectation: Expectation, run: ScriptRun, passes: list[int]) -
             return Check(
                 "batch", "warn", key, steps, most, None,
                 f"the script calls `engine.backward` {added:,} times before `engine.step`, but at stage "
-                f"{run.engine.stage} the optimizer does not get the sum of their gradients",
+                f"{run.engine.stage} their gradients are not added up",
                 "Add up the losses, and call `engine.backward` once.",
             )  # fmt: skip
         return Check(

@@ -41,9 +41,10 @@ def stage(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         stage,
         stage == requested.value,
         kept=f"the engine runs ZeRO stage {stage}",
-        broken=f"`{requested.key}` asks for ZeRO stage {requested.value}, but the engine runs stage {stage}"
-        + (": every rank holds all model states" if stage == 0 else ""),
-        help=spelling(expectation, requested),
+        broken=f"the engine runs ZeRO stage {stage}, but `{requested.key}` asks for stage {requested.value}",
+        help=" ".join(
+            filter(None, (spelling(expectation, requested), "Every rank holds all model states." * (stage == 0)))
+        ),
     )
 
 
@@ -117,8 +118,8 @@ def untrained(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         all(held <= share for held in observed),
         unit="elements",
         kept=f"each rank holds {max(observed):,} of {whole:,} elements of a model that is not trained",
-        broken=f"a rank holds {max(observed):,} elements of a model that is not trained, but its share at stage 3 on "
-        f"{run.world_size} ranks is {share:,} of {whole:,}",
+        broken=f"a rank holds {max(observed):,} elements of a model that is not trained, not its share of {share:,}",
+        help=f"At stage 3, each of {run.world_size} ranks holds {share:,} of {whole:,} elements.",
     )
 
 
@@ -212,8 +213,7 @@ def _gradients(expectation: Expectation, run: ObservedRun, whole: int, in_memory
         unit="elements",
         kept=f"{when}each rank holds {least_to_most(observed)} elements of gradients"
         + (", which is all of them, as expected at stage 1" if stage == 1 else f", of {whole:,}"),
-        broken=f"{when}a rank holds {wrong[0][0]:,} elements of gradients, but the expected number at stage {stage} "
-        f"is {wrong[0][1]:,}"
+        broken=f"{when}a rank holds {wrong[0][0]:,} elements of gradients, not {wrong[0][1]:,} as at stage {stage}"
         if wrong
         else "",
         adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in run.adapted),

@@ -104,7 +104,8 @@ def learning_rates(expectation: Expectation, run: ObservedRun) -> Iterator[Check
         observed,
         _are_close(observed, requested.value),
         kept=f"the learning rates are those of the config: {listed(observed)}",
-        broken=f"the config asks for the learning rates {listed(requested.value)}, but the run uses {listed(observed)}",
+        broken=_first_other(observed, requested.value, "the config asks"),
+        help=_all_rates(observed, requested.value),
     )
 
 
@@ -131,18 +132,31 @@ def _trainers_rates(expectation: Expectation, observed: list[float], adapted: fr
         _are_close(observed, expected),
         bad="fail" if expectation.asks_for_schedule or expectation.argument("learning_rate") is not None else "warn",
         kept=f"the learning rates are those of the training arguments: {listed(observed)}",
-        broken=f"the training arguments ask for the learning rates {listed(expected)}, but the run uses "
-        f"{listed(observed)}",
-        help=help_,
+        broken=_first_other(observed, expected, "the training arguments ask"),
+        help=f"{help_} {_all_rates(observed, expected)}",
         adapted="--num_train_epochs" in adapted,
     )
 
 
 def _are_close(observed: list[float], expected: list[float]) -> bool:
-    return len(observed) == len(expected) and all(
-        math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-15)
-        for one, other in zip(observed, expected, strict=True)
-    )
+    return len(observed) == len(expected) and all(map(_is_close, observed, expected))
+
+
+def _is_close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-15)
+
+
+def _first_other(observed: list[float], expected: list[float], asks: str) -> str:
+    pairs = enumerate(zip(observed, expected, strict=False), start=1)
+    found = next(((step, *pair) for step, pair in pairs if not _is_close(*pair)), None)
+    if found is None:  # other numbers of steps
+        return ""
+    step, rate, wanted = found
+    return f"step {step} has the learning rate {rate:.4g}, but {asks} for {wanted:.4g}"
+
+
+def _all_rates(observed: list[float], expected: list[float]) -> str:
+    return f"The rates of all steps are {listed(observed)}, not {listed(expected)}."
 
 
 def listed(rates: list[float]) -> str:

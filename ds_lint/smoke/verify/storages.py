@@ -70,10 +70,7 @@ def memory(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         unit="bytes",
         kept=_in_words(on, is_script=isinstance(run, ScriptRun)),
         broken=_too_much(on, wrong, most.get(wrong, 0), requested.value, run.world_size),
-        help="A tensor of this run is kept alive that the config does not ask for. Check what patches or wraps the "
-        "engine."
-        if wrong == "unknown"
-        else "",
+        help=f"The largest are {_described(on)}. Check what patches or wraps the engine." if wrong == "unknown" else "",
     )
 
 
@@ -170,12 +167,13 @@ def _too_much(evidence: Evidence, kind: str, most: int, stage: int, ranks: int) 
         return ""
     held = evidence.storages[kind].bytes
     if kind == "unknown":
-        unknown = ", ".join(
-            f"{one.dtype} {one.shape}" + (f" in `{one.holder}`" if one.holder else "")
-            for one in evidence.unknown_storages
-        )
-        return f"rank {evidence.rank} holds {held:,} bytes that are not part of any model state or buffer: {unknown}"
-    return (
-        f"the live storages of rank {evidence.rank} hold {held:,} bytes of {kind}, but stage {stage} on "
-        f"{ranks} rank{'s' * (ranks != 1)} accounts for {most:,}"
+        return f"rank {evidence.rank} holds {held:,} bytes that are not part of any model state or buffer"
+    on = f"on {ranks} rank{'s' * (ranks != 1)}"
+    return f"rank {evidence.rank} holds {held:,} bytes of {kind}, but stage {stage} {on} accounts for {most:,}"
+
+
+def _described(evidence: Evidence) -> str:
+    """``float32 [100] in `Linear.kept```: the largest storages of unknown purpose."""
+    return ", ".join(
+        f"{one.dtype} {one.shape}" + f" in `{one.holder}`" * bool(one.holder) for one in evidence.unknown_storages
     )
