@@ -319,7 +319,7 @@ class StepRecording(Protocol):
 
 
 class Observer(Protocol):
-    """Who is told of the calls of an engine, and makes them."""
+    """Is called in place of the methods of an engine, and calls them."""
 
     def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A forward pass."""

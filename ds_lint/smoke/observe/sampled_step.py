@@ -51,7 +51,7 @@ class SampledStep(NamedTuple):
     updates: list[SampledUpdate]
     shared: dict[str, torch.Tensor]  # elements of the weights that every rank has whole
     lacking: list[str]  # parameters that the optimizer should step with, and has no gradient of on this rank
-    decays: dict[str, tuple[float | None, float]]  # of parameters: asked for in the script, and that of its group
+    decays: dict[str, tuple[float | None, float]]  # of parameters: requested by the script, and that of its group
 
 
 class StepSamples:

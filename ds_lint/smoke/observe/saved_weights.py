@@ -38,7 +38,7 @@ def stored_below(folder: str) -> Any:
 
 
 def note_loaded(model: Any, info: dict[str, Any], weights: dict[str, Any], exported: Exported) -> None:
-    """What ``from_pretrained`` made of the weights of files, and said of them."""
+    """What ``from_pretrained`` made of the weights of files, and reported of them."""
     exported.tied = tied(model)
     exported.missing = sorted(info["missing_keys"])
     # Some models keep modules in fp32 that were trained, and saved, in 16 bit (T5's _keep_in_fp32_modules).

@@ -17,7 +17,7 @@ _MICROSECONDS = 1e-6
 
 
 class CommunicationProfile:
-    """The profile of one optimizer step; it costs time, so it is made only if it is asked for."""
+    """The profile of one optimizer step; it costs time, so it is made only on request."""
 
     def __init__(self, step: int) -> None:
         self.step = step  # from 1

@@ -20,7 +20,7 @@ _IN_ENGINE = "_running_engine_backward"  # of an engine: whether its own ``backw
 
 
 class DirectObserver(Protocol):
-    """Who is told of such a backward pass."""
+    """Is called before and after such a backward pass."""
 
     def begins_backward(self, engine: Any, loss: Any) -> None:
         """It comes to the engine; no gradient of a parameter is computed yet."""

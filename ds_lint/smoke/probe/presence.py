@@ -82,7 +82,7 @@ class Presence:
         self._write()
 
     def adapted(self, what: str) -> None:
-        """The probe has put something in the place of what the script asks for; one sentence, told once."""
+        """The probe has put something in the place of what the script asks for; one sentence, reported once."""
         if what not in self._facts["adaptations"]:
             self._facts["adaptations"].append(what)
             self._write()

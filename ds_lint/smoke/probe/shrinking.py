@@ -49,7 +49,7 @@ class _Models:
         self._presence = presence
         self._originals: dict[tuple[str, str], dict[str, Any]] = {}  # configs, by their class and name
         self._reported: list[Any] = []  # configs of models
-        self._is_silent = False  # what is made now is not told
+        self._is_silent = False  # what is made now is not reported
 
     # ---------------------------------------------------------------------------------------------------------- hooks
 
@@ -161,7 +161,7 @@ class _Models:
         try:
             with self._silent(), torch.random.fork_rng(devices=[]), torch.device("meta"), _without_report():
                 model = cls(type(config)(**copy.deepcopy(given)))
-        except Exception:  # noqa: BLE001 - a class of the user may do anything; the count is only told
+        except Exception:  # noqa: BLE001 - a class of the user may do anything; the count is only reported
             return None
         return sum(int(one.numel()) for one in model.parameters())
 

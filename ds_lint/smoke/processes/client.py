@@ -125,7 +125,7 @@ class Pool:
         deadline = time.monotonic() + max(job.seconds for job in jobs) + _PATIENCE  # the warm process keeps the first
         if any(job.mode == CUDA for job in jobs):
             deadline += MOST_IMPORTING
-        with contextlib.suppress(OSError):  # it is gone, as is told when nothing is received
+        with contextlib.suppress(OSError):  # it has ended, which shows when nothing is received
             self._connection.send(jobs)
         while True:
             message = self._receive("ranks ran", deadline)
@@ -180,7 +180,7 @@ class Pool:
                 logs.remove(self._kept)
 
     def _start(self) -> None:
-        os.makedirs(self.folder, exist_ok=True)  # one that was asked to end has removed it
+        os.makedirs(self.folder, exist_ok=True)  # one that ended has removed it
         ours, theirs = socket.socketpair()
         with theirs, open(self.log, "ab") as log:
             self._connection = Connection(ours.detach())

@@ -23,7 +23,7 @@ def batch(recipe: Recipe, size: int, step: int, rank: int) -> dict[str, torch.Te
 
 
 class Tokens(Dataset):
-    """As many single sequences as asked for, for a Trainer, which makes batches of them itself."""
+    """The requested number of single sequences, for a Trainer, which makes batches of them itself."""
 
     def __init__(self, recipe: Recipe, length: int) -> None:
         self.recipe = recipe

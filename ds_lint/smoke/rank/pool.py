@@ -203,11 +203,11 @@ class _Rank:
         """Receive a message of the rank."""
         try:
             while not self.is_silent and self.pipe.poll():
-                said = self.pipe.recv()
-                if isinstance(said, str):
-                    self.phase = said
+                message = self.pipe.recv()
+                if isinstance(message, str):
+                    self.phase = message
                 else:
-                    self.evidence = said
+                    self.evidence = message
         except (EOFError, OSError):
             self.is_silent = True
 

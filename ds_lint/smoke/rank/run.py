@@ -60,7 +60,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             _way(job)(job, number, config, watch)
             watch.finish()
         clock.enter("done")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is what is asked
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is the result
         with contextlib.suppress(OSError):  # the log may lie on a full disk, of which the evidence has to tell
             traceback.print_exc()
         evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error), cause_of(error))

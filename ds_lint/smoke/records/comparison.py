@@ -31,7 +31,7 @@ class Recomputed(Record):
     unable: dict[str, str] = field(factory=dict)  # why there is no comparison
     is_divided_by_next_scale: bool = False  # gradients in a step in which the loss scale rises
     lacking: list[str] = field(factory=list)  # parameters with gradients that the optimizer does not get
-    decays: dict[str, tuple[float, float]] = field(factory=dict)  # asked for and used, where they differ
+    decays: dict[str, tuple[float, float]] = field(factory=dict)  # requested and used, where they differ
 
     def note(self, check: str, parameter: str, observed: Tensor, expected: Tensor, bound: Tensor) -> None:
         """Compare elements of a parameter within a bound for each."""

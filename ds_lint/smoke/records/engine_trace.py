@@ -53,7 +53,7 @@ class Measured(Record):
     is_host_sampled: bool = False  # the kernel does not reset its peaks: host memory is that between phases
     tokens: list[int] = field(factory=list)  # of each step, with padding
     nvme_bytes: int = 0
-    communicated: Communicated | None = None  # only if a profile is asked for
+    communicated: Communicated | None = None  # only if a profile is requested
     length: Length | None = None
 
     def moment(self, phase: str, step: int) -> Moment:

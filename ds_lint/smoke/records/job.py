@@ -59,7 +59,7 @@ class UpdateRule(NamedTuple):
 
 
 class ReferencePlan(NamedTuple):
-    """What a reference run is told of the run that it repeats; rates, scales and norms are in the recording."""
+    """What a reference run needs of the run that it repeats; rates, scales and norms are in the recording."""
 
     rule: UpdateRule | None  # None: the fp32 weights of a step are taken for right
     clipping: float  # the norm to which the engine clips; 0 for none

@@ -172,7 +172,7 @@ def _by_slurm(variables: Variables) -> Rendezvous | None:
 
 
 def _slurm_layout(variables: Variables, world_size: int) -> list[int]:
-    """The tasks of each node: of this step, else of the job, else what ``--ntasks-per-node`` asked for."""
+    """The tasks of each node: of this step, else of the job, else ``--ntasks-per-node``."""
     layout = variables.get("SLURM_STEP_TASKS_PER_NODE") or variables.get("SLURM_TASKS_PER_NODE")
     if layout:
         return tasks_by_node(layout)
@@ -254,7 +254,7 @@ def _demand_sense(found: Rendezvous, variables: Variables) -> None:
 
 
 def _explanation(variables: Variables) -> str:
-    """Why no launcher told this process its rank."""
+    """Why this process has no rank from a launcher."""
     given = [name for name in NEEDED if variables.get(name)]
     missing = _listed([name for name in NEEDED if not variables.get(name)])
     if variables.get("ACCELERATE_MIXED_PRECISION") and not variables.get("RANK"):

@@ -144,7 +144,7 @@ def _at_once(ranks: list[ScriptProcess]) -> ScriptFailure | None:
 
 
 def _is_of_peer(one: ScriptProcess) -> bool:
-    """Whether a rank raised because another one is gone."""
+    """Whether a rank raised because another one has ended."""
     return one.raised is not None and one.raised.cause == "peer"
 
 

@@ -371,7 +371,7 @@ def _counted(parameters: int | None) -> str:
 
 
 def _ends_of_second(second: CommandEnd, checks: list[Check]) -> list[RankEnd]:
-    """The same of the start that resumes; an end that the skipped check explains is not told again."""
+    """The same of the start that resumes; an end that the skipped check explains is not repeated."""
     is_explained = any(check.id == "resume" and check.status == "skip" for check in checks)
     return [end for end in _ends(second) if end.exit == "ok" or not is_explained]
 

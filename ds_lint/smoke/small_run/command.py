@@ -72,7 +72,7 @@ def runs(start: list[str], path: str, options: list[str], shared: str | None) ->
 
 def _run(arguments: list[str], log: Any) -> int:
     """Run a launcher to its end; if this process ends early, the launcher ends too."""
-    with subprocess.Popen(  # noqa: S603 - what the user asked for
+    with subprocess.Popen(  # noqa: S603 - the user's launcher
         arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     ) as process:
         try:

@@ -201,8 +201,8 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
     if expectation.stage is None:
         return []
     if expectation.stage.value != stage:
-        asks = f"`{expectation.stage.key}` asks for ZeRO stage {expectation.stage.value}"
-        message = f"{asks}, but the engine runs stage {stage} here too"
+        requested = f"`{expectation.stage.key}` asks for stage {expectation.stage.value}"
+        message = f"the engine runs ZeRO stage {stage} here too, but {requested}"
         return [Check("stage", "fail", expectation.stage.key, expectation.stage.value, stage, None, message)]
     key, full = expectation.stage.key, seen[0].full_size
     if (copies := ranks_of_a_copy(expectation.final)) > 1:

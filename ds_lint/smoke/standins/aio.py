@@ -1,6 +1,6 @@
 """DeepSpeed's ops pin_memory and async_io without a compiler: memory that counts as locked, and files.
 
-What is asked for is done at once; `wait` only counts it. The files are the real ones, byte for byte.
+Every operation is done at once; `wait` only counts it. The files are the real ones, byte for byte.
 """
 
 from __future__ import annotations

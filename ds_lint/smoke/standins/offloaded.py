@@ -1,6 +1,6 @@
 """Kernels of a GPU on states that the run keeps in host memory: they raise, as they do there.
 
-Where a CPU stands in for the GPU both are the same memory, so what the kernel would get is told by the config.
+Where a CPU stands in for the GPU both are the same memory, so the config shows what the kernel would get.
 """
 
 from __future__ import annotations

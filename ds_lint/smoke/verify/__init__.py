@@ -80,7 +80,7 @@ OF_SCRIPTS: tuple[Verify[ScriptRun], ...] = (
     saving.recovery,
     keys.keys,
 )
-# Of those, what can be said if ranks have parts of a model: a rank holds parameters that others do not have.
+# Of those, what can be checked if ranks have parts of a model: a rank holds parameters that others do not have.
 OF_PIPELINES: tuple[Verify[ScriptRun], ...] = (
     shares.stage,
     parts.sharding,

@@ -33,7 +33,7 @@ _CHANCE = 0.5  # of the micro steps, the last ones: inputs of few values or a sm
 def batch(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """The batch sizes with which the engine counts, and the backward passes that a step really takes.
 
-    The rows of what the model gets are told and not compared: packed and paired samples have other numbers of rows.
+    The rows of what the model gets are reported and not compared: packed and paired samples have other numbers of rows.
     At the end of an epoch Accelerate and the Trainer step with the micro steps that are left. Several backward passes
     in the last micro step may be several losses of the same samples, or a batch in parts.
     """
