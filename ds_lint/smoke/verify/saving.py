@@ -67,6 +67,7 @@ def resume(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
     are_equal = len(before) == run.steps_after and (are_bitwise or are_close)
     rates = [step.learning_rates for step in run.train[0].steps[run.steps :]]
     resumed_rates = [step.learning_rates for step in run.resumed[0].steps]
+    other = " and ".join(["losses"] * (not are_equal) + ["learning rates"] * (rates != resumed_rates))
     yield checked(
         "resume",
         requested,
@@ -76,8 +77,7 @@ def resume(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
         kept=f"a new process restores all {whole} tensors of the checkpoint and repeats the next "
         f"{len(before)} losses {'bitwise' if are_bitwise else f'to {LOSS_TOLERANCE:.1%}, as a GPU allows'}",
         broken=f"a new process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
-        + ", and its next losses differ" * (not are_equal)
-        + ", and its next learning rates differ" * (rates != resumed_rates),
+        + f", and its next {other} differ" * bool(other),
         help=" ".join(
             filter(
                 None,
