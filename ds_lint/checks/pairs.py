@@ -8,7 +8,6 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.knowledge.pairs import clashes, working
 from ds_lint.source.document import Document
 from ds_lint.source.tree import Span
-from ds_lint.targets.pin_location import place_of
 from ds_lint.targets.releases import numbers_of
 
 TYPE_CHECKING = False
@@ -52,11 +51,7 @@ def _what_happens(clash: Clash) -> str:
         who = "the Trainer" if clash.pin.library == "transformers" else "Accelerator"
         return f"{one} needs {name} {what} or newer, but {clash.named[1]} is pinned: {who} raises an ImportError"
     if kind == "keyword":
-        function, _, keyword = what.partition("(")
-        return (
-            f"{one} calls {function} with `{keyword.partition('=')[0]}`, which {other} does not have: the Trainer "
-            "raises a TypeError"
-        )
+        return f"{one} calls `{what}`, which {other} does not accept: the Trainer raises a TypeError"
     if kind == "missing":
         return f"{one} imports {what}, which {other} does not have: the import fails"
     return f"{one} does not work with {other}: {what}"
@@ -80,6 +75,8 @@ def _bound(library: str, works: str, pinned: str) -> str:
 
 def _related(config: Config, pin: Pin) -> Iterator[Related]:
     """The place of a pin, if a file states it."""
+    from ds_lint.targets.pin_location import place_of  # few pins clash
+
     if (place := place_of(pin)) is not None:
         path, text, start, end = place
         config.quoted.append(Document(path, text, None, []))
