@@ -144,7 +144,7 @@ LONGER = {
     "DS620": "quotes the library",
     "DS830": "lists the variables that are missing",
     "DS846": "names a function of torch with its module",
-    **dict.fromkeys(("DS910", "DS912", "DS914", "DS918"), "gives what was measured"),
+    "DS914": "quotes the library",
 }
 
 
