@@ -52,7 +52,7 @@ OTHER_WEIGHTS = "computes with other weights than the fp32 weights of that step"
 # share a run. What these break in another check has no name.
 FAULTS = [
     (PLAIN, 2, SCHEDULED, {
-        "rates are a step late": ("learning-rate", "step 1 has the learning rate 0, but the config asks for"),
+        "rates are a step late": ("learning-rate", "step 2 has the learning rate 0.0001111, but the config asks for 0"),
         "divided twice": ("averaging", "the loss of a micro step is multiplied by 0.25, not by 1/2"),
         "decay for all": ("update", "by 0.1, but the script asks for 0"),
         "evaluation changes weights": ("weights", "a forward pass without training changes what rank 0 trains"),

@@ -160,7 +160,7 @@ def test_nvme_states_do_not_come_back(prove, stack, config, arguments):
     found = broken(verdict)
     assert list(found) == ["resume", "recovery"]
     assert {check.key for check in found.values()} == {"zero_optimization.offload_optimizer.device"}
-    assert "exp_avg 0" in found["resume"].message
+    assert "exp_avg 0" in found["resume"].help
     offload = next(check for check in verdict.checks if check.id == "offload")
     assert (offload.status, offload.adapted) == ("pass", True)
 
