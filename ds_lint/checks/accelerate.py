@@ -150,8 +150,7 @@ def settings_beside_config_file(config: Config) -> Iterator[Problem]:
             f"`{name}` is set beside `deepspeed_config_file`: `Accelerator()` raises",
             rejected("initialize"),
             help=f"Delete `{name}`, and set it in the DeepSpeed config that `deepspeed_config_file` names: only that "
-            "file "
-            "decides about it.",
+            "file decides about it.",
             label="not beside a file",
             related=[Related(file.member.key_span, "the DeepSpeed config")],
         )
@@ -331,10 +330,10 @@ def _overruled_by_fsdp(launch: AccelerateLaunch, own: Argument, config: Config) 
             yield Problem(
                 setting.path,
                 _value_span(setting.member),
-                f"`fsdp_{name}` is {_quoted(setting.value)}, but with `fsdp` the Trainer uses {_quoted(used)}",
+                f"`fsdp_{name}` is {_quoted(setting.value)}, but the training argument `fsdp` makes it {_quoted(used)}",
                 {"trainer": OVERRIDDEN},
-                help=f"Write `{name}` into `fsdp_config` of the training arguments, or remove `fsdp` from "
-                "them. With `fsdp`, they decide.",
+                help=f"Write `{name}` into `fsdp_config` of the training arguments, which decides if they set `fsdp`, "
+                "or remove `fsdp` from them.",
                 label="not used",
                 related=said_at(own, "fsdp"),
             )
@@ -516,8 +515,7 @@ def _overruled(launch: AccelerateLaunch, file: SourceSetting) -> Iterator[Proble
                 f"`{path[1]}` has no effect beside `deepspeed_config_file`",
                 IGNORED,
                 help=f"Delete `{path[1]}`, and set it in the DeepSpeed config that `deepspeed_config_file` names: "
-                "only that "
-                "file decides about it.",
+                "only that file decides about it.",
                 label="not beside a file",
                 severity="warning",
                 related=[Related(file.member.key_span, "the DeepSpeed config")],

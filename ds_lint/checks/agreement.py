@@ -131,11 +131,11 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     default = key.facts.get("default")
     if not isinstance(default, (int, float)) or (asked.value or 0) == default:
         return
-    does = f"clips gradients at {default:g}" if default else "does not clip gradients"
+    does = f"clips at {default:g}" if default else "does not clip"
     yield Problem(
         ("gradient_clipping",),
         config.opening,
-        f"`max_grad_norm` {as_json(asked.value)} ({asked.origin}) has no effect: "
+        f"without `gradient_clipping`, `max_grad_norm` {as_json(asked.value)} ({asked.origin}) has no effect: "
         f"DeepSpeed {config.knowledge.deepspeed} {does}",
         {_TRAINER: WRONG_RESULT},
         help='Add "gradient_clipping": "auto", which the Trainer replaces with `max_grad_norm`.',
@@ -168,7 +168,7 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
             ("optimizer", "params", name),
             section.key_span,
             f"{_named(arguments, wanted)} of the training arguments has no effect: {constructor.name} uses its default "
-            f"{as_json(default)}",
+            f"`{name}` {as_json(default)}",
             {_TRAINER: WRONG_RESULT},
             help=f'Add "{name}": "auto" to `optimizer.params`, which the Trainer replaces with {as_json(wanted)}.',
             label=f"no `{name}`",
@@ -203,7 +203,7 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
         f"Accelerate adds `gradient_accumulation_steps` {setting.value}, not {as_json(steps.value)} as in the training "
         f"arguments: {'trainer.train() raises' if is_refused else 'DeepSpeed uses it'}",
         {_TRAINER: rejected("initialize") if is_refused else RISK},
-        help='Add "gradient_accumulation_steps": "auto", which the config does not have.',
+        help='Add "gradient_accumulation_steps": "auto": the config does not set it.',
         label="no `gradient_accumulation_steps`",
         related=_places(config, ["gradient_accumulation_steps"]),
         fix=_filled_in(config, ("gradient_accumulation_steps",), "safe"),
@@ -223,11 +223,10 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
             yield Problem(
                 path,
                 member.value.span,
-                f"{who} does not find the hidden size of a {model.model_type} model: {_PREPARES[stack]} raises",
+                f'"auto" needs the hidden size, which {who} does not find in a {model.model_type} model: '
+                f"{_PREPARES[stack]} raises",
                 {stack: rejected("initialize")},
-                help='Set a number, or delete the key to use DeepSpeed\'s default. "auto" is computed from the '
-                "hidden size in "
-                "the config of the model.",
+                help="Set a number, or delete the key to use DeepSpeed's default.",
                 label="no hidden size",
             )
     section = config.member("zero_optimization")
@@ -262,8 +261,8 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
             return
         what, reason = "parameters stay in float32", "after ZeRO stage 3 has partitioned what from_pretrained loads"
         if not is_partitioned:
-            what, reason = "the Trainer casts inputs to another dtype", "so DeepSpeed trains in it"
-            reason += ", but the Trainer has cast floating-point inputs such as pixels and audio before"
+            what = "the Trainer casts inputs to another dtype"
+            reason = f"for DeepSpeed, which trains in {name}. The inputs are floating-point: pixels, audio"
         yield Problem(
             (name,),
             config.opening,
@@ -343,7 +342,7 @@ def _wanted(config: Config, mismatch: Mismatch) -> tuple[str, str]:
     from ds_lint.semantics.preparation.words import words
 
     arithmetic = f" {wanted} is {words(mismatch.path, mismatch.expression)}."
-    return f"the training arguments have {wanted}", arithmetic
+    return f"the training arguments make it {wanted}", arithmetic
 
 
 def _unless(mismatch: Mismatch) -> str:

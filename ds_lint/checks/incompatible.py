@@ -119,13 +119,12 @@ def frozen_parameters_recomputed(config: Config) -> Iterator[Problem]:
         yield Problem(
             STAGE,
             stage.span,
-            f"`{adapter}` suggests frozen parameters, which DeepSpeed {config.knowledge.deepspeed} loses when it "
-            "recomputes: the backward pass raises",
+            f"`{adapter}` suggests frozen parameters, which DeepSpeed {config.knowledge.deepspeed} loses in "
+            "recomputation at stage 3: the backward pass raises",
             {"trainer": RISK},
             help=f"Add `--{name}_kwargs '{{\"use_reentrant\": true}}'`, use stage 2, or upgrade to "
-            f"DeepSpeed {config.knowledge.ended(behaviour)} or newer. At stage 3, non-reentrant gradient "
-            "checkpointing of "
-            "frozen parameters ends in a CheckpointError.",
+            f"DeepSpeed {config.knowledge.ended(behaviour)} or newer. Non-reentrant gradient checkpointing "
+            "of frozen parameters raises a CheckpointError.",
             label="with gradient checkpointing",
             related=said_at(argument, name),
         )

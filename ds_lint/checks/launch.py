@@ -190,10 +190,10 @@ def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
         yield Problem(
             (SEQUENCE,),
             sequence.value.span,
-            f"`{SEQUENCE}` {size} does not divide the world size {ranks}: DeepSpeed computes batch sizes for "
-            f"{ranks / size:.3g} ranks",
+            f"`{SEQUENCE}` {size} does not divide the world size {ranks}: the code that creates the groups raises",
             RISK,
-            help=f"Set `{SEQUENCE}` to a divisor of {ranks}. The code that creates the groups raises.",
+            help=f"Set `{SEQUENCE}` to a divisor of {ranks}. DeepSpeed computes batch sizes for {ranks / size:.3g} "
+            "ranks.",
             label=f"does not divide {ranks}",
             severity="warning",
             subject=ranks,

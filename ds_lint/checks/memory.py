@@ -85,7 +85,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         key,
         span,
         f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
-        f"{shortage.amount} of host memory{shortage.when}, a node has {gibibytes(memory)}: the system "
+        f"{shortage.amount} of host memory{shortage.when}, but a node has {gibibytes(memory)}: the system "
         f"{'kills' if shortage.is_certain else 'is likely to kill'} the run",
         RISK,
         help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage, needs)
@@ -166,12 +166,13 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "stage") if stage is not None else None,
         stage.value.span if stage is not None else config.opening,
-        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {gibibytes(loaded.node_bytes)} on a node "
-        "with "
-        f"{gibibytes(memory)}: the system {'kills' if is_certain else 'is likely to kill'} the run",
+        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {gibibytes(loaded.node_bytes)} into "
+        f"{gibibytes(memory)} of host memory: the system "
+        f"{'kills' if is_certain else 'is likely to kill'} the run",
         RISK,
         help=f"{_how_to_load(config, loaded)} Before training starts, host memory holds {count} parameters in "
-        f"{loaded.dtype}, {gibibytes(loaded.rank_bytes)} in each of {loaded.ranks} ranks.",
+        f"{loaded.dtype}"
+        + (f", {gibibytes(loaded.rank_bytes)} in each of {loaded.ranks} ranks." if loaded.ranks > 1 else "."),
         label=f"{gibibytes(loaded.node_bytes)} of {gibibytes(memory)}",
         severity="error" if is_certain else None,
         related=[

@@ -77,8 +77,7 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
         "fp32 needs twice the memory for activations",
         RISK,
         help='Add "bf16": {"enabled": true} on a GPU since Ampere. DeepSpeed keeps the dtype that the script loads, '
-        "and "
-        "fp32 uses no 16-bit tensor cores.",
+        "and fp32 uses no 16-bit tensor cores.",
         label="no 16-bit section",
         related=config.facts.model_at,
         fix=edits.setting(config, ("bf16", "enabled"), True, "unsafe"),
@@ -149,12 +148,12 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
     if whole * 2 < total:
         return
     path = (ZERO, member.key if member else "stage")
-    share = "all" if whole == total else f"{billions(whole)} ({100 * whole / total:.0f} %) of"
+    share = f"{billions(whole)} ({100 * whole / total:.0f} %) of {billions(total)}"
     yield Problem(
         path,
         (member or stage).value.span,
-        f"stage 3 {'partitions no weights' if whole == total else 'leaves most weights whole'}: parameters of up to "
-        f"{one:,.0f} elements hold {share} {billions(total)}",
+        f"stage 3 {'partitions no weights' if whole == total else 'leaves most weights whole'}: "
+        f"{f'all {billions(total)}' if whole == total else share} elements are in parameters of up to {one:,.0f}",
         NO_EFFECT if whole == total else RISK,
         help=(_lower(member.key, one) if member else "Use stage 2 for so small a model.")
         + " Every rank has all elements of a parameter that stays whole.",
@@ -245,8 +244,7 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
             f"transformers ignores `activation_checkpointing` ({', '.join(on)}): it recomputes no activation",
             {"trainer": NO_EFFECT},
             help="Delete the section, and set `gradient_checkpointing` in the training arguments. Only models that "
-            "call "
-            "deepspeed.checkpointing use it.",
+            "call deepspeed.checkpointing use it.",
             label="recomputes nothing",
             fix=edits.deletion(config, ("activation_checkpointing",), "unsafe"),
         )

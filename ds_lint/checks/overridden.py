@@ -174,10 +174,10 @@ def adagrad_at_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("zero_optimization",),
         member.key_span,
-        f"stage {stage} rebuilds the Trainer's Adagrad with one of its two parameter groups: the first step raises an "
+        f"stage {stage} rebuilds Adagrad with one parameter group, but the Trainer has two: the first step raises an "
         "IndexError",
         {"trainer": rejected("train")},
-        help="Use another optimizer, or stage 0. The groups of the Trainer are one with and one without weight decay.",
+        help="Use another optimizer, or stage 0. The Trainer has a group with and a group without weight decay.",
         label="rebuilds Adagrad",
         related=said_at(optim, "optim is adagrad"),
     )

@@ -91,7 +91,7 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
-            f"the {dtype} model accumulates in {accumulated} without ZeRO: "
+            f"the {dtype} model accumulates gradients in {accumulated} without ZeRO: "
             f"deepspeed.initialize rejects {wanted}{with_passed_optimizer(config)}",
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",

@@ -413,7 +413,7 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         what = f"`{call.function}`, {launch.at(call.place)}, uses the values of other parameters"
         related = launch.related(call.place, "looks parameters up in model order")
     elif loads:
-        what = "loading a universal checkpoint silently mixes up parameters and optimizer states"
+        what = "loading a universal checkpoint silently mixes up the values of parameters"
         related = []
     else:
         return  # training, resuming, saving and zero_to_fp32 are correct

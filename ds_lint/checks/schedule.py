@@ -132,14 +132,14 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     nothing = f"{'the learning rate of the run' if rate is None else f'`lr` {rate:g}'} has no effect"
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
     if len(set(outcomes.values())) > len(consequences):
-        consequences.append("the Trainer raises")
+        consequences.append("the Trainer compares it with `learning_rate` and raises")
     yield Problem(
         LR if asked is not None else ("scheduler", "type"),
         asked.span if asked is not None else named.span,
         f"{scheduler.name} warms up to {source} {peak:g}: " + ", and ".join(consequences),
         outcomes,
         help=(
-            'Set both to the same number, or to "auto" under the Trainer, which compares both with `learning_rate`.'
+            'Set both to the same number, or to "auto" under the Trainer.'
             if written is not None
             else 'Add `warmup_max_lr` to `scheduler.params` with the learning rate, or with "auto" under the Trainer.'
         )
@@ -228,8 +228,7 @@ def optimizer_without_type(config: Config) -> Iterator[Problem]:
             + (f"stage {stage} raises without one" if stage in (1, 2) else "the first backward pass raises"),
             rejected("initialize" if stage in (1, 2) else "train"),
             help='Add "type": "AdamW", or delete `optimizer` to train with the optimizer of the script. The Trainer '
-            "and "
-            "Accelerate leave an `optimizer` section to DeepSpeed.",
+            "and Accelerate leave an `optimizer` section to DeepSpeed.",
             label="no `type`",
         )
 
