@@ -85,8 +85,8 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         key,
         span,
         f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
-        f"{shortage.amount} of host memory{shortage.when}, but a node has {gibibytes(memory)}: the system "
-        f"{'kills' if shortage.is_certain else 'is likely to kill'} the run",
+        f"{shortage.amount} of host memory{shortage.when}, but a node has {gibibytes(memory)}: the run is "
+        f"{'' if shortage.is_certain else 'likely to be '}killed",
         RISK,
         help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage, needs)
         + f" Offload to the CPU takes on each node: {shortage.parts(held)}.",
