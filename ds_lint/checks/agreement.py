@@ -203,7 +203,7 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
         f"Accelerate adds `gradient_accumulation_steps` {setting.value}, not {as_json(steps.value)} as in the training "
         f"arguments: {'trainer.train() raises' if is_refused else 'DeepSpeed uses it'}",
         {_TRAINER: rejected("initialize") if is_refused else RISK},
-        help='Add "gradient_accumulation_steps": "auto": the config does not set it.',
+        help=f'Add "gradient_accumulation_steps": "auto", which the Trainer replaces with {as_json(steps.value)}.',
         label="no `gradient_accumulation_steps`",
         related=_places(config, ["gradient_accumulation_steps"]),
         fix=_filled_in(config, ("gradient_accumulation_steps",), "safe"),
@@ -259,16 +259,16 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
             continue
         if _has_precision_conflict(config):
             return
-        what, reason = "parameters stay in float32", "after ZeRO stage 3 has partitioned what from_pretrained loads"
+        what, reason = "parameters stay in float32", "after ZeRO stage 3 has partitioned what from_pretrained loads."
         if not is_partitioned:
             what = "the Trainer casts inputs to another dtype"
-            reason = f"for DeepSpeed, which trains in {name}. The inputs are floating-point: pixels, audio"
+            reason = f"for DeepSpeed, which trains in {name}. Of the inputs, only those in floating point are cast."
         yield Problem(
             (name,),
             config.opening,
             f"the training arguments enable {name}, but the config has no `{name}` section: {what}",
             {_TRAINER: RISK},
-            help=f'Add "{name}": {{"enabled": "auto"}}. Accelerate adds the section {reason}.',
+            help=f'Add "{name}": {{"enabled": "auto"}}. Accelerate adds the section {reason}',
             label=f"no `{name}`",
             related=_places(config, [name]),
             fix=_filled_in(config, (name, "enabled"), "safe"),

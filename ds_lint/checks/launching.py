@@ -23,7 +23,7 @@ _MOST_GPUS = 1024  # of a node, and more than any has
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
-_LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI: a ModuleNotFoundError without mpi4py."
+_LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI, and needs mpi4py for that."
 
 
 @rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(_ZERO,))

@@ -482,7 +482,7 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
             f"Adam with {' and '.join(f'`{name}`' for name in names)} needs {needed} buffers, but "
             f"`buffer_count` is {count:g}: the first steps may raise"
         )
-        condition = f" They raise if a rank has more than {groups} of parameters."
+        condition = f" The steps raise if a rank has more than {groups} of parameters."
     else:
         condition = ""
         what = f"Adam needs {needed} buffers, but `buffer_count` is {count:g}: the first steps raise"

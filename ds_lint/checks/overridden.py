@@ -139,10 +139,10 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
     consequence, reason = "Adam without decoupled weight decay runs" if maps else "AdamW runs", ""
     if name in _BREAK_WHILE_BUILT and maps:
         outcome, consequence = rejected("initialize"), "trainer.train() raises a TypeError"
-        reason = " Building that optimizer fails."
+        reason = f" The optimizer that replaces {name} cannot be built."
     elif name in _BREAK_IN_THE_FIRST_STEP:
         outcome, consequence = rejected("train"), "the first step raises"
-        reason = f" That optimizer fails on the parameters of {name}."
+        reason = f" The optimizer that replaces {name} fails on its parameters."
     elif name not in (*_BECOME_ADAM, *_BREAK_WHILE_BUILT):
         return
     yield Problem(
@@ -207,7 +207,7 @@ def schedule_of_wrapped_optimizer(config: Config) -> Iterator[Problem]:
         help='Add an `optimizer` with "auto" values to the config, so the schedule is built before DeepSpeed wraps the '
         "optimizer, or set another `lr_scheduler_type`"
         + ("." if schedule.value == "polynomial" else ", or set `min_lr_rate` instead of `min_lr`.")
-        + f" The optimizer that DeepSpeed wraps for {wraps} has no `defaults`, an AttributeError.",
+        + f" The optimizer that DeepSpeed wraps for {wraps} has no `defaults`: an AttributeError.",
         label=f"no {schedule.value} schedule without `optimizer`",
         related=said_at(schedule, f"lr_scheduler_type is {schedule.value}"),
     )

@@ -178,7 +178,7 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "type"),
             named.span,
-            f"without `warmup_type`, {scheduler.name} warms up logarithmically, the Trainer's schedules linearly",
+            f"without `warmup_type`, {scheduler.name} warms up logarithmically, but the Trainer's schedules linearly",
             ADVICE,
             help='Add "warmup_type": "linear" to `scheduler.params`, or "log" to make the default explicit.',
             label="warms up logarithmically",

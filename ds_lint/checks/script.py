@@ -246,7 +246,7 @@ def batch_size_before_init(config: Config) -> Iterator[Problem]:
         f"{whole} is not {micro} * {steps} * 1",
         {"deepspeed": rejected("initialize")},
         help="Call deepspeed.init_distributed() before the model is built, or delete `gradient_accumulation_steps`. "
-        "Until then, DeepSpeed takes the world size for 1 when it reads the config, an AssertionError.",
+        "Until then, DeepSpeed takes the world size for 1, and raises an AssertionError when it reads the config.",
         label=f"needs {ranks} ranks",
         related=_related(config, early.place, "reads the config for one rank"),
     )

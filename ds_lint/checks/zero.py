@@ -47,7 +47,7 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
         (ZERO,),
         member.value.span,
         f"`zero_optimization` is a boolean: DeepSpeed reads it as stage {stage}"
-        + ("" if config.stack == "deepspeed" else ", the Trainer and Accelerate raise an error"),
+        + ("" if config.stack == "deepspeed" else ", but the Trainer and Accelerate raise an error"),
         outcomes,
         help=f'Replace it with `{{"stage": {stage}}}`, or with the stage that you want. A boolean is deprecated.',
         label=f"means stage {stage}",
