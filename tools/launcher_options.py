@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.launches import launchers
 from tools.extract import parsers, source
-from tools.extract.reading import STUMBLES, told
+from tools.extract.reading import STUMBLES, error_text
 from tools.extract.releases import UnavailableError, fetch, number
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for launcher, (release, now) in found.items():
             _verify(launcher, release, now, stored[launcher]["options"])
     except (*STUMBLES, UnavailableError) as error:
-        sys.stderr.write(f"error: {told(error)}\n")
+        sys.stderr.write(f"error: {error_text(error)}\n")
         return 2
     if options.write:
         for launcher, (release, now) in found.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.extract import source
-from tools.extract.reading import STUMBLES, told
+from tools.extract.reading import STUMBLES, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         found = store()
     except STUMBLES as error:
-        sys.stderr.write(f"error: {told(error)}\n")
+        sys.stderr.write(f"error: {error_text(error)}\n")
         return 2
     STORE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -137,7 +137,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.told_by} "
+        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.origin} "
         f"gives them {gpus.number} GPU{more}: the run stops",
         rejected("initialize"),
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
@@ -167,7 +167,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`deepspeed` ignores {around.gpus.told_by} beside `{option}`, {launch.origin}: the ranks run on GPU"
+        f"`deepspeed` ignores {around.gpus.origin} beside `{option}`, {launch.origin}: the ranks run on GPU"
         f"{'' if len(chosen) == 1 else 's'} {_listed(map(str, chosen))}",
         IGNORED,
         help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
@@ -249,22 +249,22 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     is_each = is_on(config, "checkpoint", "use_node_local_storage") or (each is not None and each.value is True)
     if is_each == (who == "local"):
         return
-    asked = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
+    flag = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
     key, place = _place(config)
     if who == "local":
         message = (
-            f"{nodes} nodes without {asked} save to {folder} of their own, {launch.origin}: only the first can load "
+            f"{nodes} nodes without {flag} save to {folder} of their own, {launch.origin}: only the first can load "
             "the "
             "checkpoint"
         )
-        advice = f"Set {asked} to true, or save to a folder that all nodes share. Else the first node alone gets what "
+        advice = f"Set {flag} to true, or save to a folder that all nodes share. Else the first node alone gets what "
         advice += "belongs to all ranks."
     else:
         message = (
-            f"{nodes} nodes with {asked} seem to share {folder}, {launch.origin}: each writes the same files at the "
+            f"{nodes} nodes with {flag} seem to share {folder}, {launch.origin}: each writes the same files at the "
             "same time"
         )
-        advice = f"Set {asked} to false, or save to a folder that each node has for itself. With it, the first rank of "
+        advice = f"Set {flag} to false, or save to a folder that each node has for itself. With it, the first rank of "
         advice += "each node writes what belongs to all."
     yield Problem(
         key,

@@ -36,10 +36,10 @@ def suppress(linted: Linted, *, is_written: bool) -> list[str]:
             )
         for report, _ in files:
             known.suppress(report)
-        gone = sum(known.gone(report.path, _rule_names(context)) for report, context in _one_of_each_path(files))
-        if gone:
+        count = sum(known.outdated(report.path, _rule_names(context)) for report, context in _one_of_each_path(files))
+        if count:
             notes.append(
-                f"{shown(path)} has {counted(gone, 'finding')} that no longer {'exists' if gone == 1 else 'exist'}; "
+                f"{shown(path)} has {counted(count, 'finding')} that no longer {'exists' if count == 1 else 'exist'}; "
                 "update it with --write-baseline"
             )
     return notes

@@ -81,8 +81,8 @@ def _is_in_project(found: list[tuple[str, Document]]) -> bool:
     A config that a shell script writes may be launched there.
     """
     return any(
-        os.path.isdir(asked) or document.language == "shell" or repository_of(document.path) is not None
-        for asked, document in found
+        os.path.isdir(given) or document.language == "shell" or repository_of(document.path) is not None
+        for given, document in found
     )
 
 

@@ -67,7 +67,7 @@ class Sources(OptionRecord):
 
     async_io: bool | None = None  # whether libaio is installed; only the machine shows it
     adapters: str | None = None  # the option that says that the script trains adapters
-    said_by: str | dict[str, str] | None = None  # who gives all of them, or some by name; else options do
+    given_by: str | dict[str, str] | None = None  # who gives all of them, or some by name; else options do
 
     def __bool__(self) -> bool:
         names = ("adapters", *(one.name for one in self.options())) if vars(self) else ()
@@ -75,9 +75,9 @@ class Sources(OptionRecord):
 
     def giver(self, name: str) -> str:
         """Who gives a fact: an option, an environment variable, a settings file or a caller."""
-        if isinstance(self.said_by, str):
-            return self.said_by
-        return (self.said_by or {}).get(name, f"--{name.replace('_', '-')}")
+        if isinstance(self.given_by, str):
+            return self.given_by
+        return (self.given_by or {}).get(name, f"--{name.replace('_', '-')}")
 
     def over(self, others: Sources) -> Sources:
         """These sources, and for what they leave out, the others."""
@@ -86,7 +86,7 @@ class Sources(OptionRecord):
             first = self if getattr(self, name) is not None else others
             setattr(joined, name, getattr(first, name))
             givers[name] = first.giver(name)
-        joined.said_by = givers
+        joined.given_by = givers
         return joined
 
 

@@ -23,8 +23,8 @@ def quantization(launch: LaunchFacts) -> Request | None:
     loaded = launch.script.calls.quantized if launch.script is not None else None
     if loaded is not None:
         return f"`{loaded.argument}`", launch.at(loaded.place), launch.related(loaded.place, loaded.argument)
-    asked = _quantizing_flag(launch) if launch.recipe is None else None
-    return (f"`{asked[0]}`{asked[1]}", *launch.at_flag(asked[0], asked[0])) if asked is not None else None
+    flag = _quantizing_flag(launch) if launch.recipe is None else None
+    return (f"`{flag[0]}`{flag[1]}", *launch.at_flag(flag[0], flag[0])) if flag is not None else None
 
 
 def ungathered_generation(launch: LaunchFacts) -> Request | None:

@@ -101,17 +101,17 @@ class TrainingArguments:
         return {name: meant for name in self.others if (meant := slip(name.removeprefix("no_"), fields))}
 
 
-def arguments_of(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
+def arguments_of(source: object, given_by: str = "--trainer-args") -> TrainingArguments:
     """The arguments that a path, a string of flags or an object of TrainingArguments gives; raises UnreadableFact."""
     if not isinstance(source, str) and not hasattr(source, "__fspath__"):
         found = of_object(source)
     elif (text := str(source)).lstrip().startswith("--"):
-        found = of_flags(text, said_by)
+        found = of_flags(text, given_by)
     elif text.strip():
         is_command = " " in text and not os.path.exists(text)
-        found = (of_launch(text, said_by) if is_command else None) or of_file(text)
+        found = (of_launch(text, given_by) if is_command else None) or of_file(text)
     else:
-        raise UnreadableFact(f"{said_by} is empty; give a file, or flags such as --bf16")
+        raise UnreadableFact(f"{given_by} is empty; give a file, or flags such as --bf16")
     if not found.given:
         meant = next((f"; did you mean {meant}?" for meant in found.slips.values()), "")
         raise UnreadableFact(f"{found.origin} names no field of TrainingArguments{meant}")

@@ -279,11 +279,11 @@ def _scheduler(name: str, target: SchemaTarget) -> Iterator[Schema]:
         return
     params = _parameters("scheduler", name, [constructor], target)
     texts = ("description", "markdownDescription", "default")
-    told = {key: {part: one[part] for part in texts if part in one} for key, one in params.items()}
+    documented = {key: {part: one[part] for part in texts if part in one} for key, one in params.items()}
     checked = {key: {part: fact for part, fact in one.items() if part not in texts} for key, one in params.items()}
     is_this = _type_in("scheduler", {"const": name})
     if not constructor.is_torch:
-        yield _when(is_this, _in_params("scheduler", {"properties": told}))
+        yield _when(is_this, _in_params("scheduler", {"properties": documented}))
     closed: Schema = {"properties": checked, "additionalProperties": False}
     if constructor.required():
         closed["required"] = constructor.required()

@@ -360,8 +360,8 @@ class Knowledge:
     def keys_since(self) -> int:
         """The place of the first release from which on the keys are those of the target."""
         if self._keys_since is None:
-            asked, trace = traced(self._target)
-            pending = [asked.root]
+            recorded, trace = traced(self._target)
+            pending = [recorded.root]
             for section in pending:
                 pending += [key for name in section.names() if (key := section.child(name)) is not None]
             self._keys_since = trace.first

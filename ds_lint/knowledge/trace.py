@@ -36,5 +36,5 @@ class Trace(Record):
         """Every record about transformers or Accelerate that the answers may depend on."""
         store = tables.load(library)
         names = sorted(name for of, name in self._tables if of == library)
-        asked: list[StackRecord] = [record for name in names for record in store.get(name, {}).values()]
-        return asked + [record for of, record in self._records if of == library]
+        records: list[StackRecord] = [record for name in names for record in store.get(name, {}).values()]
+        return records + [record for of, record in self._records if of == library]

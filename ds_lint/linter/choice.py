@@ -70,7 +70,7 @@ def choose(
     flags: dict[str, str],
     pins: dict[str, Pin] | None = None,
     *,
-    said_by: dict[str, PinPlace | str] | None = None,
+    given_by: dict[str, PinPlace | str] | None = None,
 ) -> Choice:
     """The releases that the configs of a directory are checked against. Raises UnknownRelease for other flags.
 
@@ -87,7 +87,7 @@ def choose(
     for library in LIBRARIES:
         known = tables.load(library)["releases"]
         if library in flags:
-            who = (said_by or {}).get(library)
+            who = (given_by or {}).get(library)
             choice.releases[library] = _of_flag(library, flags[library], known, choice, str(who or "the command line"))
             choice.pins[library] = _pin_of(library, choice.releases[library], who or f"--{library}-version")
             choice.origins[library] = choice.pins[library].source
@@ -120,7 +120,7 @@ def between(
     ends: dict[Library, tuple[str, str | None]],
     stated: dict[str, str] | None = None,
     *,
-    said_by: dict[str, PinPlace | str] | None = None,
+    given_by: dict[str, PinPlace | str] | None = None,
 ) -> Choice:
     """All releases from one to another, by library; None is the newest known. Raises UnknownRelease.
 
@@ -132,7 +132,7 @@ def between(
         if left.notes or not first.strip().removeprefix("v")[:1].isdigit():
             raise UnknownRelease(f"ds-lint does not know {library} {first}; an upgrade must start at a known release")
     left_releases = {library: first for library, (first, _) in ends.items()}
-    choice = choose(directory, (stated or {}) | left_releases, said_by=said_by)
+    choice = choose(directory, (stated or {}) | left_releases, given_by=given_by)
     for library in LIBRARIES:
         if library not in ends:
             choice.releases[library] = choice.releases[library][-1:]

@@ -50,8 +50,8 @@ def _wants(context: types.CodeActionContext, kind: str, *, by_default: bool) -> 
     """Whether a client asks for a kind of action: a kind stands for all that begin with it."""
     if not context.only:
         return by_default
-    asked = (str(getattr(one, "value", one)) for one in context.only)
-    return any(kind == one or kind.startswith(f"{one}.") for one in asked)
+    kinds = (str(getattr(one, "value", one)) for one in context.only)
+    return any(kind == one or kind.startswith(f"{one}.") for one in kinds)
 
 
 def _quick_fixes(opened: OpenDocument, result: LintResult, place: types.Range) -> Iterator[types.CodeAction]:

@@ -76,7 +76,7 @@ class Server(LanguageServer):
             self.documents, self.projects, self.send_diagnostics, self.report_server_error
         )
         self.runs = TextRuns(self.documents, self.schedule, self, self._progress)
-        self._said: set[str] = set()
+        self._complaints: set[str] = set()
 
     def _progress(self) -> Progress | None:
         """What shows progress in the client; None if it does not show any."""
@@ -125,8 +125,8 @@ class Server(LanguageServer):
 
     def complain(self, message: str) -> None:
         """Show a message, once."""
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._complaints:
+            self._complaints.add(message)
             self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"ds-lint: {message}"))
 
     def show_error(self, message: str) -> None:
@@ -139,7 +139,7 @@ class Server(LanguageServer):
 
     def read_settings_again(self) -> None:
         """Lint all texts by the files as they are now; what is still wrong with them is worth another message."""
-        self._said.clear()
+        self._complaints.clear()
         self.lint_all()
 
     def report_server_error(self, error: BaseException, source: Any) -> None:

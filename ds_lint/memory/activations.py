@@ -49,7 +49,7 @@ class Pass(NamedTuple):
     adapters: AdaptedLayers | None = None
 
 
-def activations(architecture: JsonObject, computed: Pass, *, are_logits_gone: bool = False) -> Band | None:
+def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool = False) -> Band | None:
     """The most bytes that a step holds at once, by the ``config.json`` of the model; None if its sizes are not known.
 
     The most includes 16-bit logits that a training script keeps. Of a model of several modalities, these are the
@@ -57,7 +57,7 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_gone: bo
     """
     config = _text_part(architecture)
     store = tables.load("activations")["models"]
-    if are_logits_gone:
+    if are_logits_freed:
         store = {name: _without_logits(one) for name, one in store.items()}
     measured = store.get(str(config.get("model_type")))
     if measured is not None:

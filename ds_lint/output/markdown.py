@@ -122,9 +122,9 @@ def _block(info: list[str], content: list[str], terminal: Terminal) -> Iterator[
 def _linted_for(kind: str, options: list[str], terminal: Terminal) -> list[str]:
     """``bad (stack trainer, world size 4):``, from the options of an example."""
     named = (option.partition("=") for option in options)
-    told = ", ".join(f"{name.replace('-', ' ')} {value.replace('|', ' ')}".strip() for name, _, value in named)
+    facts = ", ".join(f"{name.replace('-', ' ')} {value.replace('|', ' ')}".strip() for name, _, value in named)
     words = [Chunk((Piece(kind, SEVERITY["error"] if kind == "bad" else STRONG),))]
-    words += [Chunk((Piece(word),)) for word in visible(f"({told})" if told else "").split()]
+    words += [Chunk((Piece(word),)) for word in visible(f"({facts})" if facts else "").split()]
     words.append(Chunk((Piece(":"),), is_glued=True))
     first, *rest = _wrapped(words, terminal, _room(terminal) - INDENT)
     return [first, *(" " * INDENT + row for row in rest)]

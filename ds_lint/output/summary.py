@@ -37,9 +37,9 @@ def _unreadable(report: Report) -> list[str]:
     if not complaints:
         return []
     first = complaints[0]
-    said = first.summary if first.path is None else f"{first.path}: {first.summary}"
+    reason = first.summary if first.path is None else f"{first.path}: {first.summary}"
     more = f", and {len(complaints) - 1} more" if len(complaints) > 1 else ""
-    return [f"Exit status 2: {visible(said)}{more}"]
+    return [f"Exit status 2: {visible(reason)}{more}"]
 
 
 def _outcome(report: Report, terminal: Terminal) -> list[str]:

@@ -181,8 +181,8 @@ class ConfigCall:
             elif "keyword" in facts:
                 setting = settings[facts["keyword"]]
                 made.add(tuple(path.split(".")), setting.value, setting)
-            elif (asked := _asked(facts.get("only_if", []), settings)) is not None:
-                made.sections[tuple(path.split("."))] = asked
+            elif (keyword := _only_keyword(facts.get("only_if", []), settings)) is not None:
+                made.sections[tuple(path.split("."))] = keyword
         for added in _ADDED:
             if made.root.at(added) is None:
                 made.add(added, UNKNOWN)
@@ -204,7 +204,7 @@ def _written_at(span: Span, keywords: dict[str, Any]) -> Node:
     return Node("object", span, None, members)
 
 
-def _asked(conditions: list[str], settings: dict[str, SourceSetting]) -> KeyPath | None:
+def _only_keyword(conditions: list[str], settings: dict[str, SourceSetting]) -> KeyPath | None:
     """The keyword that is written and alone brings a section; None if that is a default."""
     return settings[conditions[0]].path if len(conditions) == 1 and conditions[0] in settings else None
 

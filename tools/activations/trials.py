@@ -28,8 +28,8 @@ MODELS = 2
 def hold(model_type: str, described: dict[str, Any]) -> bool:
     """Whether the models hold what they held, and their class says of itself what it said; prints what differs."""
     known = _stored().get(model_type, [])
-    said = models.facts(Family(model_type))
-    if other := [name for name in said if said[name] != described[name]]:
+    facts = models.facts(Family(model_type))
+    if other := [name for name in facts if facts[name] != described[name]]:
         sys.stdout.write(f"{model_type}: other {', '.join(other)}\n")
         return False
     changed = {

@@ -56,12 +56,12 @@ class _Write(NamedTuple):
 
 
 def _writes(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[_Write]:
-    told = source.conditions(statement, receivers)
+    conditions = source.conditions(statement, receivers)
     for key, value in _assignments(statement):
         statement.verify_reached()
-        others = [condition for condition in told if condition != f"{key} is missing"]
+        others = [condition for condition in conditions if condition != f"{key} is missing"]
         facts = {"with": source.text(value, statement.names, receivers), "at": stage, **_only_if(others)}
-        yield _Write(Use(key, facts), where_missing=others != told)
+        yield _Write(Use(key, facts), where_missing=others != conditions)
 
 
 def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
@@ -104,7 +104,7 @@ def _key(target: ast.Subscript, names: source.Names) -> str | None:
 
 def _is_config(node: ast.expr, names: source.Names) -> bool:
     """Whether an expression, or what its local name stands for, is a config by its name."""
-    return any(told.endswith("config") for told in (ast.unparse(node), source.text(node, names, {})))
+    return any(text.endswith("config") for text in (ast.unparse(node), source.text(node, names, {})))
 
 
 def _only_if(conditions: list[str]) -> Facts:

@@ -83,11 +83,11 @@ def _torch(release: str, folder: Path) -> Path:
 
 
 def _wheel_for_macos(library: str, release: str, folder: Path) -> Path:
-    asked = ("--only-binary", ":all:", "--platform", _MACOS, "--python-version")
+    options = ("--only-binary", ":all:", "--platform", _MACOS, "--python-version")
     for python in _PYTHONS[:-1]:
         with suppress(UnavailableError):
-            return _downloaded(library, release, folder, *asked, python)
-    return _downloaded(library, release, folder, *asked, _PYTHONS[-1])
+            return _downloaded(library, release, folder, *options, python)
+    return _downloaded(library, release, folder, *options, _PYTHONS[-1])
 
 
 def _downloaded(library: str, release: str, folder: Path, *options: str) -> Path:

@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the parts, and print a table; 1 if anything is not as it should be, 2 if nothing can be measured."""
     options = _parser().parse_args(arguments)
     end = time.monotonic() + options.minutes * 60
-    if (said := _complaint(options)) is not None:
-        _parser().error(said)
+    if (complaint := _complaint(options)) is not None:
+        _parser().error(complaint)
     if options.rehearse and not options.here:
         return rehearsal.again(arguments if arguments is not None else sys.argv[1:])
     out = os.path.abspath(options.out or tempfile.mkdtemp(prefix="ds-lint-gpu-results-"))

@@ -274,7 +274,7 @@ def pair(number: int) -> dict[str, Any]:
 def conversation(number: int) -> dict[str, Any]:
     """A question and its answer, as messages."""
     turns = {"user": sentence(number), "assistant": sentence(number + 1)}
-    return {"messages": [{"role": role, "content": said} for role, said in turns.items()]}
+    return {"messages": [{"role": role, "content": content} for role, content in turns.items()]}
 
 
 def preference(number: int) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Differences(NamedTuple):
     """How a release and the table differ."""
 
     new: list[Site]
-    gone: list[Row]
+    removed: list[Row]
     unlisted: list[str]
 
 

@@ -81,7 +81,7 @@ def _with_generated(nav: list[Any]) -> list[Any]:
         elif below == keys.INDEX:
             filled += [{"top level": f"keys/{keys.TOP}.md"}]
             filled += [{section: f"keys/{section}.md"} for section in keys.sections() if section != keys.TOP]
-            filled += [{"older releases": f"keys/{keys.GONE}.md"}]
+            filled += [{"older releases": f"keys/{keys.REMOVED}.md"}]
     return filled
 
 
@@ -113,7 +113,7 @@ def _made() -> Iterator[tuple[str, str]]:
     yield keys.INDEX, keys.index(knowledge)
     for section in keys.sections():
         yield f"keys/{section}.md", keys.page(section, knowledge)
-    yield f"keys/{keys.GONE}.md", keys.gone(knowledge)
+    yield f"keys/{keys.REMOVED}.md", keys.removed(knowledge)
     yield "report.md", schemas.report()
     yield "benchmarks.md", benchmarks.page()
     for source in ("CHANGELOG.md", "CONTRIBUTING.md"):
