@@ -66,7 +66,7 @@ SMOKE_LAYERS = (
 SEMANTICS_LAYERS = (
     ("configs", "effective", "rewritten", "schedules"),
     ("constructors", "preparation", "swapping"),
-    ("arguments", "batch", "features", "fsdp_arguments", "places", "refused_arguments"),
+    ("arguments", "batch", "features", "fsdp_arguments", "refused_arguments", "related"),
     ("config",),
     ("config_call",),
     ("accelerate",),
