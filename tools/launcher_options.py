@@ -2,7 +2,7 @@
 
     python -m tools.launcher_options [--write]
 
-``--write`` adds the newest releases that the stores know to those that the file has; an option that is gone stays.
+``--write`` adds the newest releases that the stores know to those that the file has; a removed option stays.
 Without it the exit status is 1 if the file lacks an option of the installed releases. Only ``ast`` reads the sources.
 """
 

@@ -26,7 +26,7 @@ SCHEMAS = Path(__file__).parent.parent / "schemas"
 STORE = SCHEMAS / "model_classes.json"
 _MAPPINGS = Path("auto", "modeling_auto.py")
 _NAMES = "_MAPPING_NAMES"  # of model types to classes
-_OF_CONFIGS = f"CONFIG{_NAMES}"  # which stands in another module
+_OF_CONFIGS = f"CONFIG{_NAMES}"  # which is in another module
 
 
 def extract(models: Path) -> dict[str, str]:

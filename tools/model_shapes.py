@@ -117,7 +117,7 @@ class Parameters(dict[str, list[tuple[int, ...]]]):
         self.runs: list[list[str]] = [[]]  # the names, cut where a layer follows on another
         self.first: dict[str, int] = {}  # the layer that has the first one
         before: list[tuple[str, int]] = []
-        entrance: list[str] = []  # what stands before the stack of layers
+        entrance: list[str] = []  # what is before the stack of layers
         for name, parameter in named:
             without, shape = plain(name), tuple(parameter.shape)
             self.setdefault(without, []).append(shape)
@@ -693,7 +693,7 @@ def _joined(tables: dict[int, list[dict[str, Any]]], combinations: Sequence[dict
 
 
 def _in_one_order(runs: Iterable[Sequence[str]]) -> list[str]:
-    """All names of several runs of them, each after those that stand before it in any of the runs."""
+    """All names of several runs of them, each after those that are before it in any of the runs."""
     before: dict[str, list[str]] = {}
     for run in runs:
         for place, name in enumerate(run):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
 
 FIRST_LINE = "<!-- translates: {} -->"
-LIST = "<!-- rules -->\n"  # of an index, what stands above it is written by hand
+LIST = "<!-- rules -->\n"  # of an index, what is above it is written by hand
 DIGITS = 6
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class UnreadableConfigError(ValueError):
-    """A text that no library reads as a config, or of which it is not said which config is meant."""
+    """A text that no library reads as a config, or a file of several without the place of one."""
 
 
 def one_config(path: str, session: Session) -> Config:

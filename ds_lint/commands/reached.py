@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 
-    Found: TypeAlias = tuple[str, Document]  # the path that it was asked for by
+    Found: TypeAlias = tuple[str, Document]  # the path of the command line that leads to the document
     Read: TypeAlias = Callable[[str, bool], list[Document]]  # of a path, and whether only configs are wanted
 
 _MOST_NAMED = 3  # configs in a note

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 
-    Found = tuple[str, Document]  # the path that it was asked for by
+    Found = tuple[str, Document]  # the path of the command line that leads to the document
 
 
 _FILES = ("json", "yaml")  # in documentation, a recipe is an example

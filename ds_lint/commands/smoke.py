@@ -45,7 +45,7 @@ _NO_CONFIG = "<config of the script>"
 
 
 class ScriptSmoke(NamedTuple):
-    """What is asked for beside the options of a report."""
+    """The options of ``smoke`` itself."""
 
     command: list[str]
     run_options: ScriptWish
@@ -172,7 +172,7 @@ class ConfigsOfScript:
     def _lint(self, document: Document, engine: ShownEngine | None = None) -> tuple[FileReport, LintContext]:
         if document.path not in self._reports:
             context = self._session.context(document.path)
-            if engine is not None:  # the run shows its stack, whatever is said
+            if engine is not None:  # the run shows its stack, whatever ``--stack`` is
                 facts = context.basis.facts.copy()
                 facts.optimizer = engine.optimizer or (None if engine.is_trained or engine.is_refused else "")
                 is_unsaid = facts.world_size is None and facts.nodes is None

@@ -24,7 +24,7 @@ _OFF = (False, None)
 
 
 def notes(config: Config) -> Iterator[Note]:
-    """A note on each key that the file has and that asks for something; what is said of a section is said once."""
+    """A note on each key that the file has and that asks for something; a section and its keys share one."""
     noted: set[str] = set()
     for visit in config.visits:
         is_inside = any(dotted(visit.path[:length]) in noted for length in range(1, len(visit.path)))

@@ -1,6 +1,6 @@
 """What is known beside the config: training arguments, model, ranks, GPU, host; none of it is required.
 
-``Sources`` is what the user said, ``readers.gather`` reads it, ``Facts`` is what came of it. This module is on the
+``Sources`` is what the user gives, ``readers.gather`` reads it, ``Facts`` is what came of it. This module is on the
 clean path of ``check``; a reader is imported only where there is something for it to read.
 """
 
@@ -121,7 +121,7 @@ class Facts:
         self.smoke: list[Verdict] = []  # what runs of the config showed
 
     def with_recipe(self, recipe: TrainingRecipe) -> Facts:
-        """The same facts with what a recipe tells; what the user says of a fact stands."""
+        """The same facts with what a recipe tells; what the user gives takes precedence."""
         joined = self.copy()
         joined.recipe = recipe
         joined.adapters = self.adapters or recipe.adapter
@@ -134,7 +134,7 @@ class Facts:
         return joined
 
     def with_launch(self, launch: LaunchFacts) -> Facts:
-        """The same facts with what a launch tells; what the user says of a fact stands."""
+        """The same facts with what a launch tells; what the user gives takes precedence."""
         joined = self.with_recipe(launch.recipe) if launch.recipe is not None else self.copy()
         joined.launch = launch
         if self.world_size is None and self.nodes is None:

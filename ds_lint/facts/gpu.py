@@ -1,7 +1,7 @@
-"""The GPU that a run is meant for: named, or asked of ``nvidia-smi``.
+"""The GPU that a run is meant for: named, or reported by ``nvidia-smi``.
 
-``schemas/gpus.json`` has what is sold under a name. Of several sizes the largest is assumed, so that nothing is said to
-be too large which might fit; what others than the maker have built in has to be asked for.
+``schemas/gpus.json`` has what is sold under a name. Of several sizes the largest is assumed, so that nothing is
+reported to be too large which might fit; what others than the maker have built in has to be named.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class LaunchFacts:
 
     @property
     def is_mentioned(self) -> bool:
-        """Whether findings name the launch: that one depends on the number of ranks does not show in it."""
+        """Whether findings mention the launch: a finding does not show that it depends on the number of ranks."""
         return self.launch.launcher != NO_LAUNCHER
 
     def may_name(self, config: Document) -> bool:

@@ -59,7 +59,7 @@ def reference_model(launch: LaunchFacts) -> Request | None:
 
 
 def _quantizing_flag(launch: LaunchFacts) -> tuple[str, str] | None:
-    """The flag with which a framework is told to quantize the model, and its value behind a space."""
+    """The flag that makes a framework quantize the model, and its value behind a space."""
     arguments = launch.launch.arguments
     name = launch.framework.quantized(arguments.get) if launch.framework is not None else None
     if name is None:

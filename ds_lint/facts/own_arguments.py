@@ -80,7 +80,7 @@ def is_checkpointed_by_default(facts: Facts) -> bool | None:
 
 
 def _is_enabled(value: Any) -> bool | None:
-    """What an argument says that is true by default."""
+    """Whether an argument that is true by default is left on; None if unknown."""
     return None if value is UNKNOWN else value not in _FALSE or value is None
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Argument(Record):
     """One training argument.
 
-    ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing stands behind it; the type of the
-    field decides what becomes of it. ``document`` and ``span`` are where it stands, if it stands in a file.
+    ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing is behind it; the type of the
+    field decides what becomes of it. ``document`` and ``span`` are where it is, if it is in a file.
     """
 
     value: Any
@@ -70,12 +70,12 @@ class TrainingArguments:
 
     @property
     def documents(self) -> list[Document]:
-        """The files that the arguments stand in, each once."""
+        """The files that the arguments are in, each once."""
         return list({id(one.document): one.document for one in self.given.values() if one.document}.values())
 
     @property
     def says(self) -> object:
-        """The values, by which two sets of arguments are the same wherever they stand."""
+        """The values, by which two sets of arguments are the same wherever they are."""
         given = tuple((name, repr(one.value)) for name, one in sorted(self.given.items()))
         return given, tuple((name, repr(one)) for name, one in sorted(self.defaults.items()))
 
@@ -141,7 +141,7 @@ def of_flags(text: str, origin: str) -> TrainingArguments:
 
 
 def flag_values(words: Iterable[str | None]) -> dict[str, Any]:
-    """What stands behind each flag, as HfArgumentParser takes them; None, or a shell variable, is unknown."""
+    """What is behind each flag, as HfArgumentParser takes them; None, or a shell variable, is unknown."""
     found: dict[str, Any] = {}
     name, values = "", list[str | None]()
     for word in [*words, "--"]:

@@ -1,6 +1,6 @@
 """Applying the fixes of findings to a text, and keeping only those that do what they promise.
 
-A fix is kept if its finding is gone, no finding is new, and whoever could read the text still can. Written
+A fix is kept if its finding disappears, no finding is new, and whoever could read the text still can. Written
 keys are fixed before any are added, because a misspelled key may be the missing one; safe fixes go first, because an
 unsafe one may guess what a safe one knows. In a text that no library can read, only its syntax is fixed, because its
 structure is a guess.

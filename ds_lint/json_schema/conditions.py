@@ -1,6 +1,6 @@
 """What depends on another key: the parameters of the optimizer and the scheduler, and the batch sizes.
 
-Which parameters a type takes is asked of ``ds_lint.semantics.constructors``, for every switch that leads to another
+Which parameters a type takes comes from ``ds_lint.semantics.constructors``, for every switch that leads to another
 constructor.
 """
 
@@ -54,7 +54,7 @@ def _when(condition: Schema, consequence: Schema) -> Schema:
 
 
 def _has_no_filled_batch() -> Schema:
-    """Where one batch size is filled, nothing can be said of the others."""
+    """Where one batch size is filled, the others have no condition."""
     filled = {"anyOf": [AUTO, reference("template")]}
     return {"properties": {name: {"not": filled} for name in BATCH_SIZES}}
 

@@ -140,7 +140,7 @@ def _joined(trainer: dict[str, Partial], accelerate: dict[str, Partial], prepare
     """The facts of both, and by whom; on the stack of the Trainer, Accelerate acts too where it prepares the engine.
 
     Where the two do not do the same, ``by`` names both and the facts are the Trainer's, but ``floored`` and ``number``
-    are told for each stack.
+    are given for each stack.
     """
     joined = {}
     for path, facts in {**accelerate, **trainer}.items():

@@ -25,11 +25,11 @@ class Trace(Record):
         self.first = max(self.first, place)
 
     def add_table(self, library: StackLibrary, name: StackTable) -> None:
-        """Note that a table about transformers or Accelerate was asked."""
+        """Note that a table about transformers or Accelerate was read."""
         self._tables.add((library, name))
 
     def add_record(self, library: StackLibrary, record: StackRecord) -> None:
-        """Note that one record about transformers or Accelerate was asked."""
+        """Note that one record about transformers or Accelerate was read."""
         self._records.append((library, record))
 
     def records(self, library: StackLibrary) -> list[StackRecord]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NEWEST_KNOWN = "newest known"
 # If a pin names no oldest release of DeepSpeed, this one is taken: earlier releases are hardly used any more, and
-# transformers has asked for 0.9.3 since 4.31.0.
+# transformers has required 0.9.3 since 4.31.0.
 OLDEST_UNASKED = "0.9.0"
 
 NAMES = {"deepspeed": "DeepSpeed", "transformers": "transformers", "accelerate": "accelerate"}
@@ -74,8 +74,8 @@ def choose(
 ) -> Choice:
     """The releases that the configs of a directory are checked against. Raises UnknownRelease for other flags.
 
-    Without ``pins``, what the project around the directory pins, and what is installed, is looked up. ``said_by`` has,
-    by library, who asks for a version in ``flags`` where it is not the command line.
+    Without ``pins``, what the project around the directory pins, and what is installed, is looked up. ``given_by`` has,
+    by library, what gives a version in ``flags`` where it is not the command line.
     """
     choice = Choice()
     if pins is None and any(library not in flags for library in LIBRARIES):
@@ -202,7 +202,7 @@ def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:
 
     found = allowed(pin.specifier, known)
     if found and _oldest_wanted(pin.specifier) is None:
-        return found[-1:]  # nothing is said of old releases, and this is what pip installs
+        return found[-1:]  # old releases are not known, and this is what pip installs
     if found:
         return _from_oldest_unasked(pin.library, found, known)
     if _is_newer(pin.specifier, known):

@@ -37,7 +37,7 @@ _MOST_KEPT = 50_000  # bytes of a file; scripts are shorter
 class _KeptFiles(Files):
     """Files as they were read last; ``texts`` are those that are open, by their whole paths.
 
-    ``asked`` notes what the content of each file was, or whether it was there if nothing else was asked.
+    ``stamps`` has the state of each file whose content was read, and whether each other one was there.
     """
 
     __slots__ = ("_data", "stamps", "texts")
@@ -97,7 +97,7 @@ class _Repository:
     def search(self, texts: Mapping[str, str], session: Session | None) -> list[Link]:
         """The links of the scripts that name one of these texts, and of those among them; with a session in all files.
 
-        Without one, only the files are asked that were there the last time.
+        Without one, only the files are looked at that were there the last time.
         """
         self._files.texts = texts
         if session is not None:

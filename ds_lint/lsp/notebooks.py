@@ -122,7 +122,7 @@ class OpenNotebooks:
         self._lint_soon(uri)
 
     def close(self, uri: str) -> None:
-        """Forget a notebook and what was said of it."""
+        """Forget a notebook and its diagnostics."""
         if (waiting := self._waiting.pop(uri, None)) is not None:
             waiting.cancel()
         opened = self._by_uri.pop(uri, None)

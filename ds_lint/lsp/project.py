@@ -46,7 +46,7 @@ class Project:
         """On what terms a config is linted."""
         try:
             return self.session(reload=reload).context(path)
-        except UNUSABLE as error:  # of what is said of this config alone
+        except UNUSABLE as error:  # of the settings of this config alone
             self._complain_once(str(error))
             return Session(Options([], isolated=True)).context(path)
 

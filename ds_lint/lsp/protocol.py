@@ -68,7 +68,7 @@ class Protocol(LanguageServerProtocol):
         super().handle_message(message)
 
     def refuse(self, refusal: RefusedMessage) -> None:
-        """Answer a request with an error; a notification has no answer, and the client's log is told instead."""
+        """Answer a request with an error; a notification has no answer, so the client logs it instead."""
         error = refusal.error
         if refusal.is_answered:
             answer = {"code": error.code, "message": error.message}

@@ -53,7 +53,7 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     """The most bytes that a step holds at once, by the ``config.json`` of the model; None if its sizes are not known.
 
     The most includes 16-bit logits that a training script keeps. Of a model of several modalities, these are the
-    activations of its text part. With ``are_logits_gone``, what the layers hold when the first gradient is there.
+    activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
     config = _text_part(architecture)
     store = tables.load("activations")["models"]

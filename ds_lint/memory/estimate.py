@@ -89,7 +89,7 @@ def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Ban
         setup.adapters,
     )
     found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
-    if found is not None and setup.sequence_ranks > 1:  # the script divides sequences, be they as long as said or not
+    if found is not None and setup.sequence_ranks > 1:  # the script divides sequences of any length
         part = computed._replace(sequence_length=-(-setup.sequence_length // setup.sequence_ranks))
         divided = activations(setup.architecture, part, are_logits_freed=are_logits_freed)
         found = found if divided is None else divided._replace(most=found.most)

@@ -1,6 +1,6 @@
 """``ds-lint memory`` for people: a table of what a run takes by kind, whether it fits, and what makes it fit.
 
-Where a figure is known between bounds, the likely one stands first, and the least and the most behind it.
+Where a figure is known between bounds, the likely one is first, and the least and the most behind it.
 """
 
 from __future__ import annotations

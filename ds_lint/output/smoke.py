@@ -1,4 +1,4 @@
-"""A training run as people and programs read it: what was asked for, and what the ranks showed.
+"""A training run as people and programs read it: what the config requests, and what the ranks showed.
 
 Imported only for a smoke run, so a clean check does not pay for it.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 STYLES = {"error": SEVERITY["error"], "fail": SEVERITY["error"], "warn": SEVERITY["warning"], "skip": QUIET}
 
-# What some checks prove together, by their ids: a word is said where one of them passed and none did worse.
+# What some checks prove together, by their ids: one word where one of them passed and none did worse.
 PROVED = {
     "shards": ("parameters", "gradients", "master-weights", "optimizer-states"),
     "trains": ("loss",),
@@ -293,7 +293,7 @@ def _proved(verdict: Verdict) -> list[str]:
     words = []
     for word, ids in PROVED.items():
         if word == "shards" and (verdict.world_size == 1 or not _stage(verdict)):
-            continue  # what a rank holds is as asked for, and it is everything
+            continue  # what a rank holds is as requested, and it is everything
         checks = [check for check in verdict.checks if check.id in ids and check.status != "skip"]
         if checks and all(check.status == "pass" for check in checks):
             words.append(f"{word} (with adaptation)" if any(check.adapted for check in checks) else word)
@@ -356,7 +356,7 @@ def _scalar(value: object) -> str:
 
 
 def written(value: object) -> str:
-    """A value as it stands in a config, numbers in groups of thousands."""
+    """A value as it is in a config, numbers in groups of thousands."""
     if value is None or isinstance(value, (bool, int, float)):
         return shown(value)
     from json import dumps

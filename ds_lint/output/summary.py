@@ -67,7 +67,7 @@ def _outcome(report: Report, terminal: Terminal) -> list[str]:
 
 def _of_what(report: Report) -> str:
     """What "no findings" is about if there is no complete training run; empty if nothing is missing."""
-    is_missing = any(file.smoke == [] for file in report.files)  # it was asked for
+    is_missing = any(file.smoke == [] for file in report.files)  # a run was requested
     is_incomplete = any(run.status == "error" for run in report.smoke)
     return " without the training run" if is_missing or is_incomplete else ""
 

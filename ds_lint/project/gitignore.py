@@ -151,7 +151,7 @@ def _excludes_file(config: bytes) -> str | None:
     """What a configuration of git says about ``core.excludesFile``."""
     section, found = "", None
     for line in map(str.strip, config.decode(errors="surrogateescape").splitlines()):
-        if line.startswith("["):  # a setting may stand behind it
+        if line.startswith("["):  # a setting may be behind it
             section, _, line = line[1:].partition("]")  # noqa: PLW2901 - the rest of it
         name, _, value = line.partition("=")
         if section.lower() == "core" and name.strip().lower() == "excludesfile":

@@ -42,7 +42,7 @@ class Purpose(NamedTuple):
 
 
 def refusal(purpose: Purpose) -> str | None:
-    """Why a wish cannot come true, and what to choose instead; None where it can."""
+    """Why a purpose has no config, and what to choose instead; None where it can."""
     if purpose.offload == "nvme" and purpose.stage != 3:
         return (
             f"--offload nvme needs --stage 3: at stage {purpose.stage} DeepSpeed never writes to the drive; "
@@ -59,7 +59,7 @@ def refusal(purpose: Purpose) -> str | None:
 
 
 def config(purpose: Purpose) -> Section:
-    """The config that a wish asks for, its keys in the order of Transformers' guides."""
+    """The config for a purpose, its keys in the order of Transformers' guides."""
     return {
         **_precision(purpose),
         **_optimizer(purpose),

@@ -156,7 +156,7 @@ class ConfigCall:
         add_precision(made, self._precision())
 
     def _precision(self) -> SourceSetting:
-        """What the taker is told; otherwise the environment tells."""
+        """What the taker is given; otherwise the environment tells."""
         member = self._taker.member(PRECISION) if self._taker is not None else None
         if member is None or member.value.kind != "string":
             return SourceSetting(UNKNOWN)
@@ -199,7 +199,7 @@ class ConfigCall:
 
 
 def _written_at(span: Span, keywords: dict[str, Any]) -> Node:
-    """Keywords as a call has them, all of which stand at one word."""
+    """Keywords as a call has them, all of which are at one word."""
     members = [Member(name, span, setting_node(value, span)) for name, value in keywords.items()]
     return Node("object", span, None, members)
 

@@ -53,7 +53,7 @@ class FsdpArguments:
 
     @property
     def is_on(self) -> bool:
-        """Whether the Trainer makes a plugin: FSDP is asked for, and not that of XLA."""
+        """Whether the Trainer makes a plugin: FSDP is on, and not that of XLA."""
         return bool(self.argument.value) and not self.values.get("xla")
 
     def refusals(self) -> Iterator[Trouble]:

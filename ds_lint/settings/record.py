@@ -25,7 +25,7 @@ class SettingsError(ValueError):
 
 
 class ConfigEntry:
-    """What is said of the configs that a pattern matches (``[[tool.ds-lint.configs]]``)."""
+    """The settings for the configs that a pattern matches (``[[tool.ds-lint.configs]]``)."""
 
     __slots__ = ("pattern", "sources", "stack")
 

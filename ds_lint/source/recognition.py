@@ -1,4 +1,4 @@
-"""Which values are DeepSpeed configs, and which files recipes that name one: told by their keys, not by a name."""
+"""Which values are DeepSpeed configs, and which files are recipes that name one: by their keys, not by a name."""
 
 from __future__ import annotations
 

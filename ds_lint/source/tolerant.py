@@ -142,7 +142,7 @@ class _Frame:
         self.key: str | None = None  # of the element that is being read
         self.colon = node.span  # the one before the value that is being read
         self.ready = True  # an element may begin; otherwise a comma comes first
-        self.lenient = False  # after stray text, a comma may or may not be missing
+        self.lenient = False  # after unintelligible text, a comma may or may not be missing
         self.comma = -1  # the place of the comma that nothing has followed yet
         self.end = node.span.end  # of what has been read of it
 

@@ -56,7 +56,7 @@ class Library(Protocol):
         """The store with the facts of one more release, or with other facts of one that it has."""
 
     def changes(self, before: Facts, after: Facts) -> list[str]:
-        """What is new, gone or different in a later release, one line each."""
+        """What is new, removed or different in a later release, one line each."""
 
 
 LIBRARIES: dict[str, Library] = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plugin_fields(plugin: source.Definition) -> Facts:
-    """The fields of the plugin, with the environment variable that is asked where one is not given."""
+    """The fields of the plugin, with the environment variable that is read where one is not given."""
     method = source.find(plugin, "__post_init__")
     variables = {name: facts for statement in source.statements(method) for name, facts in _variables(statement)}
     read = {facts["environment"] for facts in variables.values()}

@@ -41,7 +41,7 @@ def fill(
 
 
 def overwrites(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[Use]:
-    """The keys that a statement sets whatever stands there."""
+    """The keys that a statement sets whatever is there."""
     return (write.use for write in _writes(statement, stage, receivers) if not write.where_missing)
 
 
@@ -71,7 +71,7 @@ def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         read.add(id(node.targets[0]))
         key = _key(node.targets[0], names)
-        if key is not None and ".get(" not in ast.unparse(node.value):  # keeps what stands there
+        if key is not None and ".get(" not in ast.unparse(node.value):  # keeps what is there
             yield key, node.value
     for call in statement.calls():
         if not isinstance(call.func, ast.Attribute) or not _is_config(call.func.value, names):

@@ -1,4 +1,4 @@
-"""What a release of transformers makes of its model types: how they run their experts, and where their width stands.
+"""What a release of transformers makes of its model types: how they run their experts, and where their width is.
 
 A mixture of experts whose experts are modules of their own may run only those that the tokens of its rank chose; then
 ranks run different modules, which ZeRO stage 3 cannot follow unless the block around them is a leaf module.

@@ -119,10 +119,10 @@ def _named(word: str) -> str:
 
 
 def _with(name: str, release: str, record: Facts, options: argparse.Namespace) -> Facts:
-    """The record of a framework with a release, which is told in the change log and compared with the one before it.
+    """The record of a framework with a release, which goes into the change log and compared with the one before it.
 
     The store keeps the fields of all releases together, so the release before is read again; with --tree only new
-    fields can be told.
+    fields are listed.
     """
     framework = FRAMEWORKS[name]
     facts = _facts(framework, release, options)

@@ -127,7 +127,7 @@ def literal(node: ast.expr | None, names: Names) -> Any:
 
 
 def text(node: ast.expr, names: Names, receivers: Mapping[str, str]) -> str:
-    """An expression in field terms: local names replaced by what they stand for, and receivers as told.
+    """An expression in field terms: local names replaced by what they stand for, and receivers as given.
 
     ``args.learning_rate`` with the receiver ``args`` named "" is ``learning_rate``.
     """

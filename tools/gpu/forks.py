@@ -1,7 +1,7 @@
 """A process that has imported the libraries once, and calls each function in a fork of its own.
 
 A fork takes GPUs only as long as nothing has initialized CUDA in the process that it comes from, so the libraries are
-imported for the accelerator, and asked for nothing. Where a fork cannot, a process that has imported nothing takes its
+imported for the accelerator, and otherwise unused. Where a fork cannot, a process that has imported nothing takes its
 place. ``python -m tools.gpu.forks`` is that process; it reads calls from its standard input, a line of JSON each.
 """
 

@@ -151,7 +151,7 @@ def _summary(parts: dict[str, Result]) -> Iterator[str]:
 
 
 def _is_bad(item: Result) -> bool:
-    """Whether an item is not as expected: what runs out of memory was said to fit."""
+    """Whether an item is not as expected: what runs out of memory was expected to fit."""
     return item["status"] in (*BAD, OUT_OF_MEMORY) or not all(item.get("within", {}).values())
 
 

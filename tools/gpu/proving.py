@@ -49,7 +49,7 @@ class Prover:
         model: str | None = None,
         arguments: Result | None = None,
     ) -> Result:
-        """The run of a config, as a result; on one GPU unless the wish says otherwise.
+        """The run of a config, as a result; on one GPU unless ``run_options`` has more.
 
         ``model`` is a model type of transformers, of which a small model is made.
         """

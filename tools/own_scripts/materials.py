@@ -190,7 +190,7 @@ def saved_dataset(name: str, row: Callable[[int], dict[str, Any]]) -> Make:
 
 
 def named_dataset(name: str, subset: str, row: Callable[[int], dict[str, Any]], *splits: str) -> Make:
-    """The same for one that is asked for with the name of a subset."""
+    """The same for one that is loaded with the name of a subset."""
 
     def make(folder: Path) -> None:
         dataset(name, row, *splits)(folder)

@@ -116,7 +116,7 @@ def _raising(
 
 
 def _lines(parsed: ast.AST) -> set[int]:
-    """The lines of everything that is a site, wherever it stands."""
+    """The lines of everything that is a site, wherever it is."""
     abstract = {
         id(part)
         for node in ast.walk(parsed)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tools.refreshing.steps import Step
 
 ROOT = Path(__file__).parents[2]
-UNFINISHED = Path(".refresh") / "unfinished.txt"  # what the extractors said, until a run has come to its end
+UNFINISHED = Path(".refresh") / "unfinished.txt"  # what the extractors print, until a run has come to its end
 
 
 class Done(NamedTuple):
@@ -124,7 +124,7 @@ def _read(released: dict[str, list[str]], cache: Path, report: Report) -> None:
 
 
 def _entries(text: str, cache: Path) -> list[Entry]:
-    """What the extractors have said, by release."""
+    """What the extractors print, by release."""
     found: dict[tuple[str, str], Entry] = {}
     for entry in entries(text):
         before = found.setdefault((entry.library, entry.release), entry._replace(changes=[]))
@@ -177,7 +177,7 @@ def _install(newest: dict[str, str], report: Report, *, always: bool) -> dict[st
 
 
 def _do(step: Step, report: Report, cache: Path) -> bool:
-    """Run a step; whether it came to its end. What is new, gone or different in its store is for a person."""
+    """Run a step; whether it came to its end. What is new, removed or different in its store is for a person."""
     _begin()
     before = _records(step)
     more = ("--cache", str(cache / step.command[0].rpartition(".")[2])) if step.keeps_downloads else ()

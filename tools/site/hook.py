@@ -134,7 +134,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _without_words(markdown: str) -> str:
-    """The text with fences that say what readers of the site are told: the language, and the name of a file."""
+    """The text with fences that name for readers of the site the language, and the name of a file."""
     for block in reversed(documents.blocks(markdown)):
         title = f' title="{block.options["title"]}"' if "title" in block.options else ""
         markdown = f"{markdown[: block.fence]}```{block.language}{title}\n{markdown[block.span.start :]}"

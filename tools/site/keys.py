@@ -1,4 +1,4 @@
-"""The key reference: a page for each section of the config, one for what stands beside them, one for what is gone."""
+"""The key reference: a page for each section of the config, one for what is beside them, one for what is removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def documented() -> list[KeyPath]:
 
 @cache
 def sections() -> dict[str, list[KeyPath]]:
-    """The keys by the page that they stand on."""
+    """The keys by the page that they are on."""
     everything = documented()
     holding = {path[0] for path in everything if len(path) > 1}
     by_page: dict[str, list[KeyPath]] = {TOP: []}
@@ -152,7 +152,7 @@ def removed(knowledge: Knowledge) -> str:
 
 
 def _removed(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
-    """The keys that are gone, each with until when they were read; not what stood in a section that is gone itself."""
+    """The removed keys, each with until when they were read; not what was in a removed section."""
     pending: list[tuple[KeyPath, Any]] = [
         ((name,), facts) for name, facts in tables.load("deepspeed")["root"]["keys"].items()
     ]
@@ -167,7 +167,7 @@ def _removed(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
 
 
 def worded(text: str) -> str:
-    """A text of the key reference as Markdown: names and values in code, everything else as it stands."""
+    """A text of the key reference as Markdown: names and values in code, everything else as it is."""
     made, end = "", 0
     for found in _NAME.finditer(text):
         made += _escaped(text[end : found.start()]) + f"`{found[0]}`"

@@ -89,6 +89,6 @@ def _library(op: str) -> Any:
     if op not in _loaded:
         if libaio := os.environ.get(builds.LIBAIO):
             for library in sorted(glob.glob(f"{libaio}/lib/libaio.so*")):
-                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # the linker was not told of this folder
+                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # the linker does not know this folder
         _loaded[op] = cpp_extension._import_module_from_library(op, _folder(op), True)  # noqa: SLF001 - as ``load`` does
     return _loaded[op]

@@ -172,7 +172,7 @@ def _lacking(estimate: Estimate, free: dict[str, int | None]) -> dict[str, dict[
 
 
 def _compared(estimate: Result, found: Result) -> Result:
-    """Whether each phase took what is said: ``within`` for the process, ``tensors_within`` for the tensors alone.
+    """Whether each phase took what is estimated: ``within`` for the process, ``tensors_within`` for the tensors alone.
 
     A process gives nothing of the card back, so that of a later phase the bounds of those before count, too. Of a
     phase in which the driver does not tell what the process takes, ``within`` says nothing.
