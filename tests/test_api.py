@@ -140,7 +140,9 @@ def test_a_stack_or_number_that_does_not_exist_raises(wrong):
         ds_lint.check(CONFIG, **wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"world_size": "8"}, {"nodes": 1.5}, {"gpu": 4090}, {"host_memory": 512}])
+@pytest.mark.parametrize(
+    "wrong", [{"world_size": "8"}, {"nodes": 1.5}, {"gpu": 4090}, {"host_memory": 512}, {"model": 5}]
+)
 def test_a_fact_of_another_type_raises(wrong):
     with pytest.raises(TypeError, match=r"must be an? (int|str), not "):
         ds_lint.check(CONFIG, **wrong)

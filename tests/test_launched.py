@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -125,6 +126,35 @@ def test_launches_that_disagree_are_told_apart(run, write):
     assert (place["path"], place["label"]) == ("./b.sh", "launched here, and 1 more launch")
     write({"c.sh": of.format(8)})
     assert [one["related"][-1]["path"] for one in with_code("DS512", findings(run, "."))] == ["./b.sh", "./c.sh"]
+
+
+@pytest.mark.parametrize(
+    ("config", "differing"),
+    [
+        (OF_TRAINER, ("--lr_scheduler_type linear", "--lr_scheduler_type cosine")),
+        (OF_TRAINER, ("--optim adafactor", "--optim sgd", "")),
+        (
+            {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+            ("--optim lion_8bit", "--optim adagrad", "--optim ademamix"),
+        ),
+        ({"zero_optimization": {"stage": 3}}, ("--lr_scheduler_type polynomial", "--max_grad_norm 0")),
+        ({"zero_optimization": {"stage": 3}}, ("--use_peft True", "")),
+        (BATCH | {"train_batch_size": "auto"}, ("--gradient_accumulation_steps 4", "--gradient_accumulation_steps 8")),
+        ({"fp16": {"enabled": True}}, ("--model_name_or_path google/gemma-7b", "--model_name_or_path gpt2")),
+    ],
+)
+def test_two_launches_find_what_each_finds_alone(run, write, config, differing):
+    """Whichever comes first: findings of the same rule at the same key are not taken for one another."""
+
+    def found(*flags):
+        line = "torchrun --nproc_per_node 2 train.py --deepspeed ds.json --output_dir out --bf16 {}\n"
+        write({"run.sh": "".join(map(line.format, flags))})
+        return {(one["code"], re.sub(r"run\.sh:\d+", "", one["message"])) for one in findings(run, ".")}
+
+    write({"ds.json": config | {"train_micro_batch_size_per_gpu": "auto"}, "train.py": TRAIN})
+    alone = set().union(*map(found, differing))
+    assert found(*differing) == found(*reversed(differing)) == alone
+    assert any(found(one) != alone for one in differing)
 
 
 def test_what_several_launches_share_is_reported_once(run, write):
@@ -359,6 +389,7 @@ def test_a_script_that_is_not_understood_is_said(run, write):
         ({"run.sh": "axolotl train x.yaml --launcher accelerate -- --config_file=c.yaml", "c.yaml": FOUR}, 4),
         ({"run.sh": "axolotl train x.yaml --num-processes 3"}, 3),
         ({"run.sh": "axolotl train x.yaml --launcher python"}, 1),
+        ({"run.sh": "trl sft --model m --launcher python --num_processes 3"}, 3),  # no option of it
         ({"run.sh": "axolotl train x.yaml"}, None),
     ],
     ids=lambda value: value.get("run.sh", "")[-45:] if isinstance(value, dict) else str(value),
@@ -369,7 +400,13 @@ def test_the_number_of_ranks_follows_from_the_launch(run, write, files, world_si
     assert launch["world_size"] == world_size
 
 
-@pytest.mark.parametrize("line", ["deepspeed --help-me", "python prepare.py", "accelerate config", "swift infer", "ls"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("deepspeed --help-me", "python prepare.py", "accelerate config", "swift infer", "ls"),
+        *("python -m deepspeed x.py", "python -m trl sft", "python -m torchrun x.py", "torch.distributed.run x.py"),
+    ],
+)
 def test_other_commands_are_no_launches(run, write, line):
     write({"run.sh": f"echo deepspeed\n{line}\n".replace("deepspeed --help-me", "echo deepspeed train.py")})
     assert shown(run, ".") == []

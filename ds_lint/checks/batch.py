@@ -85,7 +85,6 @@ def batch_arithmetic(config: Config) -> Iterator[Problem]:
         label="does not match" if _is_number(first.value.value) else "not a number",
         related=[Related(other.value.span, other.key) for other in others],
         fix=_without_total(config),
-        subject=config.world_size,
     )
 
 

@@ -377,7 +377,8 @@ def _may_load_other_ranks(config: Config) -> bool:
 def _is_python_alone(launch: LaunchFacts) -> bool:
     """Whether Python starts a script that trains, and does not become a rank by itself."""
     one = launch.launch
-    if one.launcher not in ("python", "srun", "mpirun") or launch.stack is None or launch.sets_ranks:
+    record = one.record
+    if record is None or not record.starts_anything or launch.stack is None or launch.sets_ranks:
         return False
     if launch.script is None and launch.stack != "trainer":
         return False  # it may start other programs

@@ -8,7 +8,6 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.knowledge.pairs import clashes, working
 from ds_lint.source.document import Document
 from ds_lint.source.tree import Span
-from ds_lint.targets.pin_location import place_of
 from ds_lint.targets.releases import numbers_of
 
 TYPE_CHECKING = False
@@ -80,6 +79,8 @@ def _bound(library: str, works: str, pinned: str) -> str:
 
 def _related(config: Config, pin: Pin) -> Iterator[Related]:
     """The place of a pin, if a file states it."""
+    from ds_lint.targets.pin_location import place_of  # few pins clash
+
     if (place := place_of(pin)) is not None:
         path, text, start, end = place
         config.quoted.append(Document(path, text, None, []))

@@ -39,7 +39,7 @@ class Problem(Record):
     ``outcomes`` is one outcome if every stack does the same, else an outcome by stack; a stack that is missing
     there has no problem. ``key`` is the key path of the node that the problem is about. ``subject`` is what makes it
     another problem than one of the same rule at the same key: the number of ranks, or the argument. A config of several
-    launches shows those with the same subject as one.
+    launches shows those with the same subject as one. None is the message, which is right unless it names its origin.
     """
 
     key: KeyPath | None

@@ -121,7 +121,7 @@ class LaunchFacts:
         if self.launch.framework is not None:
             return self.launch.framework if not self.launch.framework.renames else None
         flags = self.launch.arguments if self.script is None else {}
-        return next((one for one in FRAMEWORKS.values() if one.flag in flags), None)
+        return next((one for one in FRAMEWORKS.values() if one.flag is not None and one.flag in flags), None)
 
     @property
     def _own_ranks(self) -> OwnRanks | None:
@@ -245,6 +245,7 @@ class LaunchFacts:
     @property
     def says(self) -> object:
         """What decides about findings: launches with the same find the same."""
+        arguments = tuple(sorted((name, repr(value)) for name, value in self.launch.arguments.items()))
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
         facts = (self.stack, self.world_size, self.nodes, self.model and self.model.path, self.model_name)
@@ -259,7 +260,7 @@ class LaunchFacts:
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts)
-        return *facts, training, self.launch.script, calls, *yaml, recipe, around, saved, bool(self.doubts)
+        return *facts, arguments, training, self.launch.script, calls, *yaml, recipe, around, saved, bool(self.doubts)
 
     @property
     def doubts(self) -> list[str]:

@@ -13,13 +13,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.facts import Facts
+    from ds_lint.frameworks.record import Framework
 
-# The longest sequence: the frameworks, FastChat, run_clm.py.
+# The longest sequence in scripts, FastChat and run_clm.py: ``max_length`` may be that of generated text, so it is not
+# the first.
 _LENGTHS = (
-    *(name for one in FRAMEWORKS.values() for name in one.lengths),
-    *("max_seq_len", "model_max_length", "block_size", "seq_length", "sequence_length"),
+    *("max_seq_length", "max_seq_len", "max_length", "model_max_length", "block_size", "seq_length"),
+    "sequence_length",
 )
-_ATTENTIONS = {name: kind for one in FRAMEWORKS.values() for name, kind in one.attentions.items()}
+_LENGTHS_OF_FRAMEWORKS = tuple(name for one in FRAMEWORKS.values() for name in one.lengths if name not in _LENGTHS)
+# Those with which the field is on or off come last: what names its kind says more.
+_ATTENTIONS = dict(sorted(
+    ((name, kind) for one in FRAMEWORKS.values() for name, kind in one.attentions.items()), key=lambda one: bool(one[1])
+))  # fmt: skip
 _AS_TRANSFORMERS = {
     **{name: name for name in ("eager", "sdpa", "flash_attention_2")},
     "fa2": "flash_attention_2",
@@ -37,7 +43,10 @@ def sequence_length(facts: Facts) -> int | None:
     """The tokens of a sample: as the user says, else the longest that the script or the framework lets through."""
     if facts.sequence_length is not None:
         return facts.sequence_length
-    return next((length for name in _LENGTHS for value in _values(facts, name) if (length := _count(value))), None)
+    framework = _framework(facts)
+    own = framework.lengths if framework is not None else ()
+    names = (*own, *_LENGTHS_OF_FRAMEWORKS, *_LENGTHS)
+    return next((length for name in names for value in _values(facts, name) if (length := _count(value))), None)
 
 
 def attention(facts: Facts) -> str | None:
@@ -77,6 +86,13 @@ def is_checkpointed_by_default(facts: Facts) -> bool | None:
         given = launch.launch.arguments.get(_CHECKPOINTS)
         return _is_enabled(given) if given is not None or not launch.doubts else None
     return None
+
+
+def _framework(facts: Facts) -> Framework | None:
+    """The framework whose fields the arguments are; None if that is not known."""
+    if facts.recipe is not None:
+        return facts.recipe.record
+    return facts.launch.framework if facts.launch is not None else None
 
 
 def _is_enabled(value: Any) -> bool | None:

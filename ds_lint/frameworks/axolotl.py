@@ -56,12 +56,12 @@ AXOLOTL = Framework(
             SourcePart("**/axolotl/utils/schemas/validation.py", since="0.12"),
         ),
     ),
-    Program({"axolotl": ("train",), "axolotl.cli.train": ()}, "accelerate"),
+    Program({"axolotl": ("train",)}, "accelerate", {"axolotl.cli.train": ()}, launcher_flag="launcher"),
     model="base_model",
     keys=frozenset(
         ("adapter", "lora_target_linear", "micro_batch_size", "sample_packing", "sequence_len", "val_set_size")
     ),
-    recipe_flag="",
+    recipe_flag=None,
     sweeps="sweep",
     renames=True,
     otherwise=(

@@ -40,7 +40,7 @@ LLAMA_FACTORY = Framework(
         (SourcePart("llamafactory/hparams/parser.py"),),
         readers=("Trainer.get_optimizer_cls_and_kwargs", "model_args.apply_kt_config"),
     ),
-    Program({"llamafactory-cli": ("train",), "lmf": ("train",), "llamafactory.cli": ("train",)}, "torchrun"),
+    Program({"llamafactory-cli": ("train",), "lmf": ("train",)}, "torchrun", {"llamafactory.cli": ("train",)}),
     model="model_name_or_path",
     keys=frozenset(("cutoff_len", "finetuning_type", "neat_packing", "plot_loss", "quantization_bit", "template")),
     flag="finetuning_type",

@@ -25,15 +25,17 @@ ALL = "all"  # the names of all linear layers, which frameworks collect and pass
 class Program(NamedTuple):
     """The command line of a framework.
 
-    ``names`` are its programs and the modules that ``python -m`` starts, each with the words of which one is behind it
-    in a command that trains; none if every command does. It starts what trains with the options of ``accelerate
-    launch`` among its own, or with torchrun as the environment says, which is ``processes`` on each node, or one for
-    each GPU if that is None.
+    ``programs``, and ``modules`` that ``python -m`` starts, have the words of which one is behind them in a command
+    that trains; none if every command does. It starts what trains with the options of ``accelerate launch`` among its
+    own, unless ``launcher_flag`` names another launcher, or with torchrun as the environment says, which is
+    ``processes`` on each node, or one for each GPU if that is None.
     """
 
-    names: Mapping[str, tuple[str, ...]]
+    programs: Mapping[str, tuple[str, ...]]
     starts: Literal["accelerate", "torchrun"]
+    modules: Mapping[str, tuple[str, ...]] = {}
     processes: int | None = None
+    launcher_flag: str | None = None
 
 
 class AdapterFields(NamedTuple):
@@ -94,9 +96,9 @@ class Framework(NamedTuple):
     program: Program | None = None
     model: str = ""
     keys: frozenset[str] = frozenset()
-    flag: str = ""
-    recipe_flag: str = "config"  # may name the recipe, too; empty: the first word does
-    sweeps: str = ""  # the option with which it trains several times, with other values than the recipe has
+    flag: str | None = None
+    recipe_flag: str | None = "config"  # may name the recipe, too; None: only the first word does
+    sweeps: str | None = None  # the option with which it trains several times, with other values than the recipe has
     renames: bool = False  # the training arguments are computed of fields with names of its own
     presets: tuple[str, ...] = ()  # configs of its own, by the words that name them
     otherwise: tuple[str, ...] = ()

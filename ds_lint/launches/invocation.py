@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launch import Launch
-from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, by_name
+from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, by_module, by_program
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, sorted_flags
 from ds_lint.launches.ranks import Ranks, accelerate_root, hosts_of, loose_around
 from ds_lint.launches.start import LauncherCall
@@ -28,7 +28,7 @@ _WRAPPERS = frozenset({
     "time", "timeout", "unbuffer", "uv", "xargs",
 })  # fmt: skip
 _WITH_NAMES = {"conda": ("-n", "--name"), "docker": ("--name",)}  # of these, options with any name behind them
-_BY_NAME = by_name()
+_BY_PROGRAM, _BY_MODULE = by_program(), by_module()
 _OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
 
 
@@ -94,11 +94,11 @@ def _launcher(command: list[Word]) -> tuple[Launcher, list[Word], list[Word]] | 
         outer = command[begun:position] if begun is not None else []
         if position and command[position - 1] in _WITH_NAMES.get(posixpath.basename(command[0] or ""), ()):
             continue  # such as an environment called ds
-        known = _BY_NAME.get(name)
+        known = _BY_PROGRAM.get(name)
         if known is not None and known.is_around:
             begun = position if begun is None else begun
         elif known is not None:
-            return _started(known, name, rest, outer)
+            return _started(known, known.programs[name], rest, outer)
         elif _PYTHON.fullmatch(name):
             return _python(rest, outer)
         elif position == 0 and name not in _WRAPPERS:
@@ -107,10 +107,9 @@ def _launcher(command: list[Word]) -> tuple[Launcher, list[Word], list[Word]] | 
 
 
 def _started(
-    known: Launcher, name: str, rest: list[Word], outer: list[Word]
+    known: Launcher, behind: tuple[str, ...], rest: list[Word], outer: list[Word]
 ) -> tuple[Launcher, list[Word], list[Word]] | None:
-    """A launcher that is called by a name, if it starts a training."""
-    behind = known.names[name]
+    """A launcher with one of the words that must be behind it, if it starts a training."""
     if not behind:
         return known, rest, outer
     return (known, rest[1:], outer) if rest and rest[0] in behind else None
@@ -126,14 +125,14 @@ def _python(rest: list[Word], outer: list[Word]) -> tuple[Launcher, list[Word], 
     if not left or left[0] in ("-c", "-"):
         return None
     module = left[1] if left[0] == "-m" and len(left) > 1 else None
-    if module is not None and module in _BY_NAME:
-        return _started(_BY_NAME[module], module, left[2:], outer)
+    if module is not None and (known := _BY_MODULE.get(module)) is not None:
+        return _started(known, known.modules[module], left[2:], outer)
     return _around(outer) or PYTHON, left, outer
 
 
 def _around(outer: list[Word]) -> Launcher | None:
     """The launcher whose command is around another one."""
-    return _BY_NAME[posixpath.basename(outer[0] or "")] if outer else None
+    return _BY_PROGRAM[posixpath.basename(outer[0] or "")] if outer else None
 
 
 def _program(launcher: Launcher, options: Parsed) -> _Program:
@@ -200,7 +199,7 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
 
 def _inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:
     """The launcher that is started as a script, and whether Python gets its name as a file."""
-    inner = _BY_NAME.get(script or "")
+    inner = _BY_PROGRAM.get(script or "")
     if inner is None or inner.framework is not None or options.has("module", "m"):
         return None, False
     return script, not options.has("no_python", "no-python")

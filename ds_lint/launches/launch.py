@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.launchers import LAUNCHERS, by_name
+from ds_lint.launches.launchers import LAUNCHERS, by_module
 from ds_lint.launches.surroundings import Surroundings
 from ds_lint.launches.word import LooseWord
 
@@ -63,7 +63,7 @@ class Launch(NamedTuple):
     @property
     def framework(self) -> Framework | None:
         """The framework whose program is started, by its name or as a module; None if only a recipe can tell it."""
-        records = (self.record, by_name().get(self.script or ""))
+        records = (self.record, by_module().get(self.script or ""))
         return next((one.framework for one in records if one is not None and one.framework is not None), None)
 
 

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 class Launcher(NamedTuple):
     """A program that starts ranks, by the name that reports have for it.
 
-    ``names`` are the programs, and the modules that ``python -m`` starts, each with the words of which one must be
-    behind it; none if there is no such word. ``ranks`` reads off a call how many it starts. One that
+    ``programs``, and ``modules`` that ``python -m`` starts, have the words of which one must be behind them; none if
+    there is no such word. ``ranks`` reads off a call how many it starts. One that
     ``is_per_gpu`` starts a process for each GPU, with options of its own before the script: ``parser`` is the library
     that has their parser and the files there, and ``as_module`` the option that starts a module instead of a script.
     One that ``is_around`` others starts any program on any node.
     """
 
     name: str
-    names: Mapping[str, tuple[str, ...]]
+    programs: Mapping[str, tuple[str, ...]]
     ranks: Callable[[LauncherCall], Ranks]
+    modules: Mapping[str, tuple[str, ...]] = {}
     is_per_gpu: bool = False
     is_around: bool = False
     parser: tuple[str, tuple[str, ...]] | None = None
@@ -50,23 +51,26 @@ class Launcher(NamedTuple):
 
 DEEPSPEED = Launcher(
     "deepspeed",
-    dict.fromkeys(("deepspeed", "ds", "deepspeed.pt", "deepspeed.launcher.runner"), ()),
+    dict.fromkeys(("deepspeed", "ds", "deepspeed.pt"), ()),
     ranks.of_deepspeed,
+    {"deepspeed.launcher.runner": ()},
     is_per_gpu=True,
     parser=("deepspeed", ("deepspeed/launcher/runner.py",)),
     as_module="--module",
 )
 TORCHRUN = Launcher(
     "torchrun",
-    dict.fromkeys(("torchrun", "torch.distributed.run", "torch.distributed.launch"), ()),
+    {"torchrun": ()},
     ranks.of_torchrun,
+    dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), ()),
     is_per_gpu=True,
     parser=("torch", ("torch/distributed/run.py", "torch/distributed/launch.py")),
 )
 ACCELERATE = Launcher(
     "accelerate",
-    {"accelerate": ("launch",), "accelerate-launch": (), "accelerate.commands.launch": ()},
+    {"accelerate": ("launch",), "accelerate-launch": ()},
     ranks.of_accelerate,
+    {"accelerate.commands.launch": ()},
     is_per_gpu=True,
     parser=("accelerate", ("accelerate/commands/launch.py",)),
 )
@@ -85,8 +89,8 @@ def _of_framework(framework: Framework) -> list[Launcher]:
     if framework.program is None:
         return []
     counts = ranks.of_starter if framework.program.starts == "accelerate" else ranks.of_environment
-    names = framework.program.names
-    return [Launcher(next(iter(names)), names, counts, framework=framework)]
+    programs, modules = framework.program.programs, framework.program.modules
+    return [Launcher(next(iter(programs)), programs, counts, modules, framework=framework)]
 
 
 LAUNCHERS = {
@@ -99,14 +103,20 @@ LAUNCHERS = {
 
 
 @cache
-def by_name() -> dict[str, Launcher]:
-    """The launchers by the names of their programs and modules."""
-    return {name: one for one in LAUNCHERS.values() for name in one.names}
+def by_program() -> dict[str, Launcher]:
+    """The launchers by the names of their programs."""
+    return {name: one for one in LAUNCHERS.values() for name in one.programs}
+
+
+@cache
+def by_module() -> dict[str, Launcher]:
+    """The launchers by the modules that ``python -m`` starts."""
+    return {name: one for one in LAUNCHERS.values() for name in one.modules}
 
 
 def names_per_gpu() -> dict[str, Launcher]:
-    """The launchers that start a process for each GPU, which are programs in Python, by their names."""
-    return {name: one for name, one in by_name().items() if one.is_per_gpu}
+    """The launchers that start a process for each GPU, which are programs in Python, by program and by module."""
+    return {name: one for name, one in (by_program() | by_module()).items() if one.is_per_gpu}
 
 
 def is_launcher(words: list[str]) -> bool:

@@ -130,14 +130,16 @@ def of_environment(call: LauncherCall) -> Ranks:
 
 
 def of_starter(call: LauncherCall) -> Ranks:
-    """Programs that start ``accelerate launch``, or what ``--launcher`` of axolotl names.
+    """Programs that start ``accelerate launch``, or what their own option names.
 
     The options of the launcher stand among their own, those of axolotl also behind ``--``.
     """
     words, loose = call.flags
     own = list[Word](takewhile(lambda word: word != "--", words))
     flags = arguments(own)
-    started = flags.get("launcher", "accelerate")
+    program = call.framework.program if call.framework is not None else None
+    flag = program.launcher_flag if program is not None else None
+    started = flags.get(flag, "accelerate") if flag is not None else "accelerate"
     if started == "python":
         return Ranks(1, 1)
     if started not in ("accelerate", "torchrun"):
@@ -147,7 +149,8 @@ def of_starter(call: LauncherCall) -> Ranks:
         if flag in flags:
             value = flags[flag]
             options[option] = value if isinstance(value, str) else None
-    recipe = flags.get(call.framework.recipe_flag) if call.framework is not None else None
+    flag = call.framework.recipe_flag if call.framework is not None else None
+    recipe = flags.get(flag) if flag is not None else None
     if recipe is not None and not options.keys() & {"num_processes", "n"}:
         text = call.text_of(recipe) if isinstance(recipe, str) else None
         if text is None or "num_processes" in text or "num_machines" in text:  # which the program hands on, too

@@ -39,14 +39,15 @@ def recipe_of(launch: Launch) -> LaunchedRecipe | None:
         if framework is SCRIPT and not all(word is not None and _is_pair(word) for word in left):
             return None
     else:
-        given = launch.arguments.get(flag)
+        given = launch.arguments.get(flag) if flag is not None else None
         if not (isinstance(given, str) and given.endswith(_ENDINGS)):
             return None
         path, left = given, launch.flags
     own = list[Word](takewhile(lambda word: word != "--", left))  # behind it, axolotl has options of the launcher
     overrides = {**arguments(own), **_pairs(own)}
-    overrides.pop(flag, None)
-    if framework.sweeps in overrides:
+    if flag is not None:
+        overrides.pop(flag, None)
+    if framework.sweeps is not None and framework.sweeps in overrides:
         return None
     overrides.update({one.sets: None for one in launch.loose if one.sets is not None})
     return LaunchedRecipe(path, framework.name if framework is not SCRIPT else None, overrides)

@@ -40,13 +40,17 @@ class ScriptArgument(NamedTuple):
 
 
 def script_arguments(module: ast.Module, names: ModuleNames) -> dict[str, ScriptArgument]:
-    """The arguments that a script declares; one that it declares twice has no known default."""
+    """The arguments that a script declares; what two declarations of one disagree about is unknown."""
     found: dict[str, ScriptArgument] = {}
     for name, argument in (*_fields(module, names), *_added(names), *_of_commands(names)):
         if (before := found.get(name)) is not None:
             flags = tuple(dict.fromkeys((*before.flags, *argument.flags)))
             default = argument.default if before.default == argument.default else UNKNOWN
-            argument = argument._replace(flags=flags, default=default)  # noqa: PLW2901
+            kind, takes = (
+                one if one == other else "?"
+                for one, other in ((before.kind, argument.kind), (before.takes, argument.takes))
+            )
+            argument = ScriptArgument(default, kind, argument.place, flags, takes)  # noqa: PLW2901
         found[name] = argument
     return found
 

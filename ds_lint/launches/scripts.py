@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.invocation import launch
 from ds_lint.launches.launch import Launch
-from ds_lint.launches.launchers import by_name
+from ds_lint.launches.launchers import by_module, by_program
 from ds_lint.launches.start import Start
 from ds_lint.launches.word import UnknownWord
 from ds_lint.source.shell.interpreter import follow
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _SHORT = 3  # letters of a name that other words may have in them
 _MARKS = re.compile(
-    "|".join(rf"\b{name}\b" if len(name) <= _SHORT else re.escape(name) for name in ("python", *by_name()))
+    "|".join(
+        rf"\b{name}\b" if len(name) <= _SHORT else re.escape(name) for name in ("python", *by_program(), *by_module())
+    )
 )
 
 

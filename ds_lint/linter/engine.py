@@ -148,10 +148,10 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
 
 def _subject(problem: Problem, config: Config) -> Hashable:
     """What makes a problem another one; of one that points to the name of the model, the model too."""
-    facts = config.facts
+    facts, subject = config.facts, problem.message if problem.subject is None else problem.subject
     if facts.model_at and any(place in facts.model_at for place in problem.related):
-        return facts.model and facts.model.path, problem.subject
-    return problem.subject
+        return facts.model and facts.model.path, subject
+    return subject
 
 
 def _overwrites_stand_in(problem: Problem, config: Config) -> bool:

@@ -7,6 +7,7 @@ that was not measured gets the spread of those that were.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import tables
@@ -56,9 +57,7 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
     config = _text_part(architecture)
-    store = tables.load("activations")["models"]
-    if are_logits_freed:
-        store = {name: _without_logits(one) for name, one in store.items()}
+    store = _without_logits() if are_logits_freed else tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
         return _band_of(measured, config, computed)
@@ -76,13 +75,19 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     )
 
 
-def _without_logits(measured: MeasuredActivations) -> MeasuredActivations:
-    """Without the moments at which the logits and what the loss makes of them are there."""
-    variants = {
-        name: variant | {"peaks": [form for form in variant["peaks"] if _LOGITS not in form] or [{}]}
-        for name, variant in measured["variants"].items()
+@cache
+def _without_logits() -> dict[str, MeasuredActivations]:
+    """The measured models without the moments at which the logits and what the loss makes of them are there."""
+    return {
+        name: one
+        | {
+            "variants": {
+                kind: variant | {"peaks": [form for form in variant["peaks"] if _LOGITS not in form] or [{}]}
+                for kind, variant in one["variants"].items()
+            }
+        }
+        for name, one in tables.load("activations")["models"].items()
     }
-    return measured | {"variants": variants}
 
 
 def _median(values: Iterable[float]) -> float:

@@ -45,8 +45,8 @@ def findings(config: Any, **keywords: object) -> list[Finding]:
 
 def _value(term: Option, value: object) -> object:
     """The value of a keyword. Raises TypeError or ValueError."""
-    if term.is_path:
-        return os.fspath(value) if isinstance(value, os.PathLike) else value
+    if term.is_path and isinstance(value, os.PathLike):
+        return os.fspath(value)
     kind = int if term.is_number else str
     if not isinstance(value, kind):
         raise TypeError(f"{term.as_keyword} must be {'an int' if kind is int else 'a str'}, not {type(value).__name__}")

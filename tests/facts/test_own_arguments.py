@@ -46,6 +46,7 @@ def test_frameworks_that_checkpoint_unless_told_not_to():
         ("--model_max_length 4096 --bf16", 4096),
         ("--block_size=1024", 1024),
         ("--cutoff_len 512", 512),
+        ("--max_length 512 --max_seq_length 4096", 4096),
         ("--max_length lots", None),
         ("--max_length -1", None),
         ("--bf16", None),
@@ -70,12 +71,18 @@ def test_what_the_user_says_wins():
         ("--flash_attn disabled", "eager"),
         ("--flash_attn auto", None),
         ("--flash_attention true", "flash_attention_2"),
+        ("--flash_attention true --attn_implementation sdpa", "sdpa"),
         ("--flash_attention false", None),
         ("--bf16", None),
     ],
 )
 def test_the_kind_of_attention(flags, kind):
     assert own_arguments.attention(facts_of(flags)) == kind
+
+
+def test_the_field_of_the_framework_wins():
+    recipe = "rlhf_type: dpo\ntuner_type: full\nmax_length: 512\nmax_seq_length: 4096\n"
+    assert own_arguments.sequence_length(with_recipe(recipe, "ms-swift")) == 512
 
 
 def test_a_recipe_tells_too():

@@ -11,7 +11,7 @@ import pytest
 from command_line import clean_environment, write_into
 
 from ds_lint.frameworks import FRAMEWORKS
-from ds_lint.launches.launchers import LAUNCHERS, by_name
+from ds_lint.launches.launchers import LAUNCHERS, by_module, by_program
 
 ROOT = Path(__file__).parent.parent.parent
 # A process that has two more records, and then runs what it is told.
@@ -92,7 +92,7 @@ def test_the_published_schema_and_smoke_have_them(made):
 def test_the_documentation_names_the_programs_of_a_launcher(launcher):
     page = (ROOT / "docs" / "launches.md").read_text(encoding="utf-8")
     table = page.partition("| launcher |")[2].partition("\n\n")[0]
-    assert {name for name in launcher.names if f"`{name}" not in table} == set()
+    assert {name for name in (*launcher.programs, *launcher.modules) if f"`{name}" not in table} == set()
     assert f"| `{launcher.name}" in table
 
 
@@ -100,10 +100,11 @@ def test_the_documentation_names_the_programs_of_a_launcher(launcher):
 def test_the_documentation_says_what_a_recipe_of_a_framework_is_and_how_it_is_launched(framework):
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     assert f"\n| {framework.name} | " in page.partition("## What is known")[2]
-    assert any(f"`{name} " in page for name in framework.program.names)
+    assert any(f"`{name} " in page for name in framework.program.programs)
     told = page.partition(f"* **{framework.name}")[2].partition("\n")[0]
     assert not framework.keys or (f"`{framework.model}`" in told and any(f"`{key}`" in told for key in framework.keys))
 
 
 def test_every_name_belongs_to_one_launcher():
-    assert sum(len(one.names) for one in LAUNCHERS.values()) == len(by_name())
+    assert sum(len(one.programs) for one in LAUNCHERS.values()) == len(by_program())
+    assert sum(len(one.modules) for one in LAUNCHERS.values()) == len(by_module())

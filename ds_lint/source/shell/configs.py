@@ -11,6 +11,7 @@ from ds_lint.source.comments import comments_of
 from ds_lint.source.embedding import embedded
 from ds_lint.source.parts import Part, Places
 from ds_lint.source.recognition import is_config, may_be_accelerates, may_be_config
+from ds_lint.source.shell.beginnings import may_write_config
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -55,11 +56,9 @@ def _with_plain_lines(text: str) -> Places:
 
 
 def _in_script(text: str, path: str, nesting: int) -> list[Document]:
-    from ds_lint.source.shell import texts  # few scripts hold a config, and the parser takes time to import
-
-    if not texts.may_write_config(text):
+    if not may_write_config(text):
         return []
-    from ds_lint.source.shell.interpreter import texts_of
+    from ds_lint.source.shell.interpreter import texts_of  # few scripts hold a config, and it takes time to import
 
     script = texts_of(text, path)
     documents = [document for written in script.texts for document in _in_text(written, text, path, nesting)]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.source.shell import builtins, conditions, patterns, scanning
 from ds_lint.source.shell.assignments import ASSIGNMENT, Assignments, restore
+from ds_lint.source.shell.beginnings import may_write_config
 from ds_lint.source.shell.state import Function, State, merged
 from ds_lint.source.shell.syntax import REDIRECTIONS, ShellCommand, WrittenWord, nodes, parse
 from ds_lint.source.shell.text_notes import TextNotes
-from ds_lint.source.shell.texts import WrittenText, WrittenTexts, may_write_config
+from ds_lint.source.shell.texts import WrittenText, WrittenTexts
 from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
 from ds_lint.source.shell.words import LONGEST, TooLongError, WordExpander
 from ds_lint.source.slurm import allocation

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.source.shell.assignments import ASSIGNMENT
+from ds_lint.source.shell.beginnings import begins_like_config, may_write_config
 from ds_lint.source.shell.syntax import REDIRECTIONS
-from ds_lint.source.shell.texts import PlacedText, WrittenText, begins_like_config, may_write_config
+from ds_lint.source.shell.texts import PlacedText, WrittenText
 
 if TYPE_CHECKING:
     from ds_lint.source.shell.heredocs import Heredoc

@@ -18,22 +18,9 @@ if TYPE_CHECKING:
     from ds_lint.source.shell.unknowns import Unknowns
 
 _MOST_TURNS = 20  # of a loop around a text; what is expanded in it is unknown then
-_QUOTED = re.compile(r"['\"]\s*(?:\{|//|/\*)")
-_BODY = re.compile(r"^[ \t]*(?:\{|//|/\*)|compute_environment|distributed_type|python", re.MULTILINE)
-_WORD = re.compile(r"\$?['\"]\s*(?:\{|//|/\*)")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _SPLIT_OR_MATCHED = re.compile(r"[\s*?\[\]]")
 _BRACES_OR_MATCHED = re.compile(r"[*?\[\]{}~]")
-
-
-def may_write_config(text: str) -> bool:
-    """Whether a text of the shell is worth parsing for what it writes."""
-    return _QUOTED.search(text) is not None or ("<<" in text and _BODY.search(text) is not None)
-
-
-def begins_like_config(word: str) -> bool:
-    """Whether a word, as it is written, begins with a bracket or a comment in quotes."""
-    return _WORD.match(word) is not None
 
 
 class WrittenText(NamedTuple):
