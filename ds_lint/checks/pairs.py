@@ -51,11 +51,7 @@ def _what_happens(clash: Clash) -> str:
         who = "the Trainer" if clash.pin.library == "transformers" else "Accelerator"
         return f"{one} needs {name} {what} or newer, but {clash.named[1]} is pinned: {who} raises an ImportError"
     if kind == "keyword":
-        function, _, keyword = what.partition("(")
-        return (
-            f"{one} calls {function} with `{keyword.partition('=')[0]}`, which {other} does not have: the Trainer "
-            "raises a TypeError"
-        )
+        return f"{one} calls `{what}`, which {other} does not accept: the Trainer raises a TypeError"
     if kind == "missing":
         return f"{one} imports {what}, which {other} does not have: the import fails"
     return f"{one} does not work with {other}: {what}"

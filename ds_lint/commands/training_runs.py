@@ -85,13 +85,13 @@ def smoke_of(options: Namespace) -> Smoke:
     )
     return Smoke(
         run_options,
-        None if options.smoke_launches else options.smoke_report,  # else it is written when the launches have run
-        options.smoke_device or AUTO,
-        options.smoke_folder,
-        options.smoke_launch,
-        tuple(_as_flags(options, _PASSED_ON)),
-        options.smoke_join,
-        options.quiet,
+        report=None if options.smoke_launches else options.smoke_report,  # else written when the launches have run
+        device=options.smoke_device or AUTO,
+        folder=options.smoke_folder,
+        launcher=options.smoke_launch,
+        passed_on=tuple(_as_flags(options, _PASSED_ON)),
+        joins=options.smoke_join,
+        quiet=options.quiet,
     )
 
 
