@@ -125,24 +125,24 @@ def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
 def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     """``gradient_clipping`` is missing, so DeepSpeed uses its own default and ``max_grad_norm`` has no effect."""
     key = config.knowledge.find(("gradient_clipping",))
-    asked = config.argument("max_grad_norm") if _prepare(config) else None
-    if asked is None or key is None or config.node("gradient_clipping") is not None:
+    argument = config.argument("max_grad_norm") if _prepare(config) else None
+    if argument is None or key is None or config.node("gradient_clipping") is not None:
         return
     default = key.facts.get("default")
-    if not isinstance(default, (int, float)) or (asked.value or 0) == default:
+    if not isinstance(default, (int, float)) or (argument.value or 0) == default:
         return
     does = f"clips at {default:g}" if default else "does not clip"
     yield Problem(
         ("gradient_clipping",),
         config.opening,
-        f"without `gradient_clipping`, `max_grad_norm` {as_json(asked.value)} ({asked.origin}) has no effect: "
+        f"without `gradient_clipping`, `max_grad_norm` {as_json(argument.value)} ({argument.origin}) has no effect: "
         f"DeepSpeed {config.knowledge.deepspeed} {does}",
         {_TRAINER: WRONG_RESULT},
         help='Add "gradient_clipping": "auto", which the Trainer replaces with `max_grad_norm`.',
         label="no `gradient_clipping`",
         related=_places(config, ["max_grad_norm"]),
         fix=_filled_in(config, ("gradient_clipping",), "unsafe"),
-        subject=asked.value,
+        subject=argument.value,
     )
 
 
@@ -154,13 +154,13 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
     if prepared is None or constructor is None or section is None:
         return
     for name, arguments in _OPTIMIZER_ARGUMENTS.items():
-        asked = [config.argument(argument) for argument in arguments]
+        given = [config.argument(argument) for argument in arguments]
         default = constructor.default(name)
-        if config.node("optimizer", "params", name) is not None or None in asked or default in (None, "$required"):
+        if config.node("optimizer", "params", name) is not None or None in given or default in (None, "$required"):
             continue
         if name == "lr" and config.node("scheduler") is not None:
             continue  # it sets the learning rate
-        values = [argument.value for argument in asked if argument is not None]
+        values = [argument.value for argument in given if argument is not None]
         wanted = values if len(values) > 1 else values[0]
         if wanted == default:
             continue

@@ -137,7 +137,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.told_by} "
+        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.origin} "
         f"gives them {gpus.number} GPU{more}: the run stops",
         rejected("initialize"),
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
@@ -167,7 +167,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`deepspeed` ignores {around.gpus.told_by} beside `{option}`, {launch.origin}: the ranks run on GPU"
+        f"`deepspeed` ignores {around.gpus.origin} beside `{option}`, {launch.origin}: the ranks run on GPU"
         f"{'' if len(chosen) == 1 else 's'} {_listed(map(str, chosen))}",
         IGNORED,
         help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
@@ -249,21 +249,21 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     is_each = is_on(config, "checkpoint", "use_node_local_storage") or (each is not None and each.value is True)
     if is_each == (who == "local"):
         return
-    asked = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
+    flag = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
     key, place = _place(config)
     if who == "local":
         message = (
-            f"{nodes} nodes save to {folder}, local to each, {launch.origin}, without {asked}: only the first can load "
+            f"{nodes} nodes save to {folder}, local to each, {launch.origin}, without {flag}: only the first can load "
             "the checkpoint"
         )
-        advice = f"Set {asked} to true, or save to a folder that all nodes share. Without it, only the first node gets "
+        advice = f"Set {flag} to true, or save to a folder that all nodes share. Without it, only the first node gets "
         advice += "what belongs to all ranks."
     else:
         message = (
-            f"{nodes} nodes save to {folder}, seemingly shared, {launch.origin}, with {asked}: all write the same "
+            f"{nodes} nodes save to {folder}, seemingly shared, {launch.origin}, with {flag}: all write the same "
             "files at once"
         )
-        advice = f"Set {asked} to false, or save to a folder that each node has for itself. With {asked}, the "
+        advice = f"Set {flag} to false, or save to a folder that each node has for itself. With {flag}, the "
         advice += "first rank of each node writes what belongs to all."
     yield Problem(
         key,

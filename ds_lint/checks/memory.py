@@ -284,15 +284,15 @@ def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Short
         f"{gibibytes(one.estimate.host_bytes.likely)} of host memory)"
         for one in advice[:_SHOWN]
     ]
-    told = otherwise
+    text = otherwise
     is_whole = shortage.phase == "initialization" and needs.trained.setup.is_moved_whole
     if ways:
         known = [name for name, one in (("GPU", config.facts.gpu), ("host", config.facts.host_memory)) if one]
         where = f" the {known[0]}" if len(known) == 1 else ""  # of the other one the memory is not known
-        told = f"It {'fits' if advice[0].is_sure else 'is likely to fit'}{where} with {'; or '.join(ways)}."
+        text = f"It {'fits' if advice[0].is_sure else 'is likely to fit'}{where} with {'; or '.join(ways)}."
     if is_whole:
-        told = f"Without `deepspeed.zero.Init`, `deepspeed.initialize` moves the whole model to every GPU. {told}"
-    return told if shortage.is_sure or shortage.trains_all else f"{told} LoRA trains fewer parameters and needs less."
+        text = f"Without `deepspeed.zero.Init`, `deepspeed.initialize` moves the whole model to every GPU. {text}"
+    return text if shortage.is_sure or shortage.trains_all else f"{text} LoRA trains fewer parameters and needs less."
 
 
 def _place(config: Config, advice: list[Advice], *others: KeyPath) -> tuple[KeyPath | None, Span]:

@@ -10,7 +10,7 @@ from ds_lint.facts.model_requests import quantization
 from ds_lint.fixes import edits
 from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing_family, trained_in, width_places
 from ds_lint.semantics.features import is_on, is_truthy, may_checkpoint_itself, model_dtype, number_of, zero_stage
-from ds_lint.semantics.related import said_at
+from ds_lint.semantics.related import given_at
 from ds_lint.source.spelling import AUTO, as_json
 
 TYPE_CHECKING = False
@@ -169,16 +169,16 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
 def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
     """A quantized model, which transformers does not load in partitions."""
     model, stage, recipe = config.facts.model, _stage_3(config), config.facts.recipe
-    asked = recipe.quantization if recipe is not None else None
+    requested = recipe.quantization if recipe is not None else None
     launched = quantization(config.facts.launch) if config.facts.launch is not None else None
     places: list[Related] = []
     if stage is None:
         return
     if model is not None and model.quantization is not None:
         why, places = model.quantization, config.facts.model_at
-    elif asked is not None:
-        why = f"`{asked.name}` {as_json(asked.argument.value)}, {asked.argument.origin}"
-        places = said_at(asked.argument, asked.name)
+    elif requested is not None:
+        why = f"`{requested.name}` {as_json(requested.argument.value)}, {requested.argument.origin}"
+        places = given_at(requested.argument, requested.name)
     elif launched is not None:
         argument, place, places = launched
         why = f"{argument}, {place}"

@@ -123,19 +123,19 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
         return
     written = config.node(*PEAK)
     peak = number(written.value if written is not None else scheduler.default("warmup_max_lr"))
-    asked = config.node(*LR)
-    outcomes = {} if peak is None else _where_it_is_overridden(config, asked, written, peak)
+    lr = config.node(*LR)
+    outcomes = {} if peak is None else _where_it_is_overridden(config, lr, written, peak)
     if not outcomes or peak is None:
         return
-    rate = number(asked.value) if asked is not None else None
+    rate = number(lr.value) if lr is not None else None
     source = "`warmup_max_lr`" if written is not None else "its default"
     nothing = f"{'the learning rate of the run' if rate is None else f'`lr` {rate:g}'} has no effect"
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
     if len(set(outcomes.values())) > len(consequences):
         consequences.append("the Trainer compares it with `learning_rate` and raises")
     yield Problem(
-        LR if asked is not None else ("scheduler", "type"),
-        asked.span if asked is not None else named.span,
+        LR if lr is not None else ("scheduler", "type"),
+        lr.span if lr is not None else named.span,
         f"{scheduler.name} warms up to {source} {peak:g}: " + ", and ".join(consequences),
         outcomes,
         help=(
@@ -150,14 +150,12 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     )
 
 
-def _where_it_is_overridden(
-    config: Config, asked: Node | None, written: Node | None, peak: float
-) -> dict[Stack, Outcome]:
+def _where_it_is_overridden(config: Config, lr: Node | None, written: Node | None, peak: float) -> dict[Stack, Outcome]:
     """The outcome on every stack whose learning rate differs from the scheduler's."""
-    rate = number(asked.value) if asked is not None else None
+    rate = number(lr.value) if lr is not None else None
     if rate is not None:
         outcomes = {} if rate == peak else dict.fromkeys(config.stacks, OVERRIDDEN)
-    elif written is None and (config.node("optimizer") is None or (asked is not None and asked.value == AUTO)):
+    elif written is None and (config.node("optimizer") is None or (lr is not None and lr.value == AUTO)):
         outcomes = {stack: OVERRIDDEN for stack in config.stacks if stack != "deepspeed"}
     else:
         outcomes = {}
@@ -248,9 +246,9 @@ def scheduler_without_type(config: Config) -> Iterator[Problem]:
     outcomes: dict[Stack, Outcome] = {}
     consequences = []
     if "trainer" in config.stacks:
-        is_asked = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
-        outcomes["trainer"] = rejected("train") if is_asked else RISK
-        when = "the first step" if is_asked else "the first log"
+        is_read_at_every_step = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
+        outcomes["trainer"] = rejected("train") if is_read_at_every_step else RISK
+        when = "the first step" if is_read_at_every_step else "the first log"
         consequences.append(f"{when} of the Trainer raises an AttributeError")
     if "accelerate" in config.stacks:
         outcomes["accelerate"] = rejected("train")

@@ -162,8 +162,8 @@ def total_batch_size_alone(config: Config) -> Iterator[Problem]:
 
 def _warms_up(config: Config) -> bool:
     """Whether the training arguments ask for a warm-up of any length."""
-    asked = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))
-    return any(isinstance(one.value, (int, float)) and one.value > 0 for one in asked if one is not None)
+    arguments = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))
+    return any(isinstance(one.value, (int, float)) and one.value > 0 for one in arguments if one is not None)
 
 
 @rule("DS621", "value-never-matches", severity="error", effects=("rejected",))

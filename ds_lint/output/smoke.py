@@ -1,4 +1,4 @@
-"""A training run as people and programs read it: what was asked for, and what the ranks showed.
+"""A training run as people and programs read it: what the config requests, and what the ranks showed.
 
 Imported only for a smoke run, so a clean check does not pay for it.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 STYLES = {"error": SEVERITY["error"], "fail": SEVERITY["error"], "warn": SEVERITY["warning"], "skip": QUIET}
 
-# What some checks prove together, by their ids: a word is said where one of them passed and none did worse.
+# What some checks prove together, by their ids: one word where one of them passed and none did worse.
 PROVED = {
     "shards": ("parameters", "gradients", "master-weights", "optimizer-states"),
     "trains": ("loss",),
@@ -69,32 +69,32 @@ def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[Hashab
     ``helped`` are the subjects of checks to which a finding has given the help already.
     """
     several = len({(verdict.path, verdict.place) for verdict in verdicts}) > 1
-    told: list[str] = []
+    rows: list[str] = []
     for verdict in verdicts:
-        if told:
-            told.append("")
-        told += _headline(verdict, f"smoke: {shown_config(verdict, verdicts)} " if several else "smoke: ", terminal)
-        told += _not_passed(verdict, terminal, helped)
-        told += _passed(verdict, terminal)
-        told += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
-        told += _skipped(verdict, terminal)
-        told += _ended(verdict, terminal)
-        told += _measured(verdict, terminal)
-        told += _chart(verdict, verdicts, terminal)
-    return told
+        if rows:
+            rows.append("")
+        rows += _headline(verdict, f"smoke: {shown_config(verdict, verdicts)} " if several else "smoke: ", terminal)
+        rows += _not_passed(verdict, terminal, helped)
+        rows += _passed(verdict, terminal)
+        rows += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
+        rows += _skipped(verdict, terminal)
+        rows += _ended(verdict, terminal)
+        rows += _measured(verdict, terminal)
+        rows += _chart(verdict, verdicts, terminal)
+    return rows
 
 
 def records(verdicts: list[Verdict], terminal: Terminal) -> list[str]:
     """A line for each run and for each of its checks that did not pass, never wrapped."""
-    told = []
+    rows = []
     for verdict in verdicts:
         path = terminal.paint(shown_config(verdict, verdicts), STRONG)
-        told.append(f"{path}: smoke: {visible(headline(verdict))}")
+        rows.append(f"{path}: smoke: {visible(headline(verdict))}")
         for check in _worst_first(verdict, ("error", "fail", "warn")):
             status = terminal.paint(f"{check.status}[{visible(check.id)}]", STYLES[check.status])
-            told.append(f"{path}: smoke: {status} {visible(check.message)}")
-        told += [f"{path}: smoke: not verified: {visible(line)}" for line in not_verified(verdict)]
-    return told
+            rows.append(f"{path}: smoke: {status} {visible(check.message)}")
+        rows += [f"{path}: smoke: not verified: {visible(line)}" for line in not_verified(verdict)]
+    return rows
 
 
 def shown_config(verdict: Verdict, verdicts: list[Verdict]) -> str:
@@ -111,12 +111,12 @@ def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
 
 
 def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[Hashable]) -> list[str]:
-    told = []
+    rows = []
     for check in _worst_first(verdict, ("error", "fail", "warn")):
-        told += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
+        rows += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
         if check.help and check.subject not in helped:
-            told += _labelled("= help:", STRONG, check.help, terminal, indent=4)
-    return told
+            rows += _labelled("= help:", STRONG, check.help, terminal, indent=4)
+    return rows
 
 
 def _with_key(check: Check) -> str:
@@ -124,7 +124,7 @@ def _with_key(check: Check) -> str:
 
 
 def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
-    told = []
+    rows = []
     if verdict.mode == FAKE:  # how much a rank of so many holds is what one wants to know
         return [
             line
@@ -138,10 +138,10 @@ def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
     for label, is_adapted in (("verified:", False), ("verified with adaptation:", True)):
         ids = [check.id for check in verdict.checks if check.status == "pass" and check.adapted == is_adapted]
         if ids:
-            told += _labelled(
+            rows += _labelled(
                 label, QUIET, ", ".join(_times(name, ids, all_ids) for name in dict.fromkeys(ids)), terminal
             )
-    return told
+    return rows
 
 
 def _times(name: str, some: list[str], every: list[str]) -> str:
@@ -170,14 +170,14 @@ def _ended(verdict: Verdict, terminal: Terminal) -> list[str]:
         if rank.exit != "ok":
             error = f": {rank.error.strip().partition(chr(10))[0]}" if rank.error else ""
             ranks_by_end.setdefault(f"{rank.exit} in phase {rank.phase}{error}", []).append(str(rank.rank))
-    told = []
+    rows = []
     for end, numbers in ranks_by_end.items():
         some = [*numbers[:SHOWN_RANKS], *([f"{len(numbers) - SHOWN_RANKS} more"] if numbers[SHOWN_RANKS:] else [])]
         label = f"rank{'s' if len(numbers) > 1 else ''} {_enumerated(some)}:"
-        told += _labelled(label, SEVERITY["error"], end, terminal)
+        rows += _labelled(label, SEVERITY["error"], end, terminal)
     if verdict.log:
-        told += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
-    return told
+        rows += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
+    return rows
 
 
 def _measured(verdict: Verdict, terminal: Terminal) -> list[str]:
@@ -205,14 +205,14 @@ def _chart(verdict: Verdict, verdicts: list[Verdict], terminal: Terminal) -> lis
     blocks = BLOCKS if terminal.can_show(BLOCKS) else ASCII_BLOCKS
     margin = max(map(len, bars))
     room = max(LEAST_BAR, min(BAR, (terminal.width or 80) - margin - len("    999.9 MiB  ")))
-    told = ["  " + terminal.paint("bytes by rank", STRONG)]
+    rows = ["  " + terminal.paint("bytes by rank", STRONG)]
     for label, kinds in bars.items():
         bar = _bar(_bytes(kinds), most, room, blocks)
-        told.append(f"  {label:<{margin}}  {bar} {in_units(sum(_bytes(kinds)))}")
+        rows.append(f"  {label:<{margin}}  {bar} {in_units(sum(_bytes(kinds)))}")
     if len(verdict.held) > SHOWN_RANKS:
-        told.append(f"  and {counted(len(verdict.held) - SHOWN_RANKS, 'more rank')}")
+        rows.append(f"  and {counted(len(verdict.held) - SHOWN_RANKS, 'more rank')}")
     legend = "  ".join(f"{block} {kind}" for block, kind in zip(blocks, KINDS, strict=True))
-    return [*told, *("  " + line.strip() for line in wrap(legend, terminal.width, taken=2, indent=2))]
+    return [*rows, *("  " + line.strip() for line in wrap(legend, terminal.width, taken=2, indent=2))]
 
 
 def _bar(parts: list[int], most: int, room: int, blocks: str) -> str:
@@ -293,7 +293,7 @@ def _proved(verdict: Verdict) -> list[str]:
     words = []
     for word, ids in PROVED.items():
         if word == "shards" and (verdict.world_size == 1 or not _stage(verdict)):
-            continue  # what a rank holds is as asked for, and it is everything
+            continue  # what a rank holds is as requested, and it is everything
         checks = [check for check in verdict.checks if check.id in ids and check.status != "skip"]
         if checks and all(check.status == "pass" for check in checks):
             words.append(f"{word} (with adaptation)" if any(check.adapted for check in checks) else word)
@@ -356,7 +356,7 @@ def _scalar(value: object) -> str:
 
 
 def written(value: object) -> str:
-    """A value as it stands in a config, numbers in groups of thousands."""
+    """A value as it is in a config, numbers in groups of thousands."""
     if value is None or isinstance(value, (bool, int, float)):
         return shown(value)
     from json import dumps
