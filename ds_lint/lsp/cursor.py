@@ -79,7 +79,7 @@ class Typed(NamedTuple):
 
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\r\n]*|//[^\r\n]*|/\*.*?(?:\*/|\Z))"""
-    r"""|(?P<string>"(?:[^"\\\r\n]|\\.)*(?P<closed>")?|'(?:[^'\\\r\n]|\\.)*(?P<closed_single>')?)"""
+    r"""|(?P<string>"(?:[^"\\\r\n]|\\[^\r\n])*(?P<closed>")?|'(?:[^'\\\r\n]|\\[^\r\n])*(?P<closed_single>')?)"""
     r"""|(?P<mark>[{}\[\],:])"""
     r"""|(?P<word>[^\s{}\[\],:"'\#/]+|/)""",
     re.DOTALL,
