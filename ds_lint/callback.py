@@ -110,7 +110,7 @@ class TrainerCallback(transformers.TrainerCallback):
             nodes=max(1, ranks // on_this_node),
             trainer_args=arguments,
             model=str(self.model) if self.model is not None else None,
-            said_by="the running process",
+            given_by="the running process",
         )
         try:
             facts = gather(sources)

@@ -18,7 +18,7 @@ ARGUMENT = "argument"  # the part of what has no name in the command line, only 
 
 
 class Option:
-    """A field of a record, and what is said of it. Read from a record that was not given it, it is its default."""
+    """A field of a record, and its description. Read from a record that was not given it, it is its default."""
 
     metavar: str | None = None  # the kind of value
     choices: Collection[object] | None = None

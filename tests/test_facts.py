@@ -25,7 +25,7 @@ def test_without_sources_nothing_is_known():
 
 
 def test_the_command_line_comes_before_a_settings_file():
-    sources = Sources(world_size=8).over(Sources(world_size=4, nodes=2, said_by="ds-lint.toml"))
+    sources = Sources(world_size=8).over(Sources(world_size=4, nodes=2, given_by="ds-lint.toml"))
     assert gather(sources).origins == {"world size": "8, by --world-size", "nodes": "2, by ds-lint.toml"}
 
 

@@ -320,7 +320,7 @@ def test_each_rank_loads_the_model(found, keywords, transformers, width):
     findings = found(stage(2), keywords=keywords, transformers=transformers, memory=64, gpu="h100")
     assert [finding["code"] for finding in findings] == (["DS855"] if width else [])
     for finding in findings:
-        assert f"loads {gibibytes(8 * width * PARAMETERS)} on a node" in finding["message"]
+        assert f"loads {gibibytes(8 * width * PARAMETERS)} into " in finding["message"]
         assert f"{gibibytes(width * PARAMETERS)} in each of 8 ranks" in finding["help"]
         assert (finding["key"], finding["severity"]) == ("zero_optimization.stage", "warning")
         assert {place["path"] for place in finding["related"]} == {"./train.py", "./run.sh"}

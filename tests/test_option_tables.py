@@ -65,7 +65,7 @@ def test_a_new_option_is_one_record(add):
 def test_a_new_fact_is_one_record_and_its_reader(add, monkeypatch):
     add(Sources, "rack_power", "str | None", option("facts", "power of a rack, such as 40kW", words="a power"))
     read = []
-    monkeypatch.setitem(readers.READERS, "rack_power", lambda _facts, value, said_by: read.append((value, said_by)))
+    monkeypatch.setitem(readers.READERS, "rack_power", lambda _facts, value, given_by: read.append((value, given_by)))
     parser = command_line()
     for command in ("check", "upgrade", "effective", "memory", "convert"):
         named = [one.names for one in next(one for one in commands(parser) if one.name == command).options]

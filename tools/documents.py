@@ -77,7 +77,7 @@ class Block(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command of a console block, with the output that stands below it."""
+    """A command of a console block, with the output that is below it."""
 
     text: str
     shown: str
@@ -213,7 +213,7 @@ class Difference(NamedTuple):
 def run(document: str, place: Path, *, smoke: bool = False) -> Iterator[tuple[Block, list[Difference]]]:
     """Run the blocks of a document in order, in a folder below ``place``; what each shows wrongly."""
     folder = Folder(place)
-    if document == README:  # whose reader stands in a checkout
+    if document == README:  # whose reader is in a checkout
         shutil.copytree(ROOT / "examples", folder.path / "examples")
     yield from run_blocks(text_of(document), folder, smoke=smoke)
 

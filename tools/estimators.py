@@ -87,7 +87,7 @@ class Sizes(NamedTuple):
     largest_layer: int
 
 
-class Said(NamedTuple):
+class States(NamedTuple):
     """Bytes per GPU, and on the host of the node."""
 
     gpu: float
@@ -151,7 +151,7 @@ def _holdings() -> Any:
 # ---------------------------------------------------------------------------------------------------------- estimators
 
 
-def deepspeed_says(way: Way, model: Sizes) -> Said:
+def deepspeed_says(way: Way, model: Sizes) -> States:
     """What ``estimate_zero2_model_states_mem_needs_all_cold`` and its counterpart for stage 3 print for a way."""
     from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs
     from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
@@ -163,7 +163,7 @@ def deepspeed_says(way: Way, model: Sizes) -> Said:
         host, gpu, _ = estimate_zero3_model_states_mem_needs(
             *model, RANKS, 1, cpu_offload=is_offloaded, cpu_offload_params=is_offloaded, zero_init=True
         )
-    return Said(gpu, host)
+    return States(gpu, host)
 
 
 def accelerate_says(config: Any) -> float:
@@ -202,10 +202,10 @@ def ds_lint_says(way: Way, model: Model) -> Estimate:
     return estimate(found)
 
 
-def states(found: Estimate) -> Said:
+def states(found: Estimate) -> States:
     """The model states of an estimate."""
     parts = [found.parts[name] for name in STATES]
-    return Said(sum(part.gpu.bytes.likely for part in parts), RANKS * sum(part.host.bytes.likely for part in parts))
+    return States(sum(part.gpu.bytes.likely for part in parts), RANKS * sum(part.host.bytes.likely for part in parts))
 
 
 def engine_holds(name: str, way: Way) -> tuple[list[Parameter], float]:
@@ -246,9 +246,9 @@ def sibling_table() -> str:
             ours = states(ds_lint_says(way, Model("", {}, parameters=parameters, parameter_count=count)))
             theirs = deepspeed_says(way, Sizes(count, max(one.count for one in parameters)))
             host = theirs.host if "offload_optimizer" in way.zero else 0  # else it is that of loading
-            told = [ours.gpu + ours.host / RANKS, theirs.gpu + host / RANKS]
+            estimates = [ours.gpu + ours.host / RANKS, theirs.gpu + host / RANKS]
             title = f"{name}, {count:,}" if usual is WAYS[0] else ""
-            others = " | ".join(f"{one / count:.2f} ({_off(one, held)})" for one in told)
+            others = " | ".join(f"{one / count:.2f} ({_off(one, held)})" for one in estimates)
             rows.append(f"| {title} | {way.name} | {held / count:.2f} | {others} |")
     return "\n".join(rows)
 
@@ -306,8 +306,8 @@ def _gib(size: float) -> str:
     return "-" if not size else f"{size / GIB:.2f}" if size < 10 * GIB else f"{size / GIB:.0f}"
 
 
-def _off(said: float, held: float) -> str:
-    share = f"{100 * (said / held - 1):+.0f} %"
+def _off(figure: float, held: float) -> str:
+    share = f"{100 * (figure / held - 1):+.0f} %"
     return "0 %" if re.fullmatch(r"[+-]0 %", share) else share
 
 

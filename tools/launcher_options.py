@@ -2,7 +2,7 @@
 
     python -m tools.launcher_options [--write]
 
-``--write`` adds the newest releases that the stores know to those that the file has; an option that is gone stays.
+``--write`` adds the newest releases that the stores know to those that the file has; a removed option stays.
 Without it the exit status is 1 if the file lacks an option of the installed releases. Only ``ast`` reads the sources.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.launches import launchers
 from tools.extract import parsers, source
-from tools.extract.reading import STUMBLES, told
+from tools.extract.reading import STUMBLES, error_text
 from tools.extract.releases import UnavailableError, fetch, number
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for launcher, (release, now) in found.items():
             _verify(launcher, release, now, stored[launcher]["options"])
     except (*STUMBLES, UnavailableError) as error:
-        sys.stderr.write(f"error: {told(error)}\n")
+        sys.stderr.write(f"error: {error_text(error)}\n")
         return 2
     if options.write:
         for launcher, (release, now) in found.items():

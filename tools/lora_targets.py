@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.extract.reading import STUMBLES, told
+from tools.extract.reading import STUMBLES, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = installed()
     except STUMBLES as error:
-        sys.stderr.write(f"error: {told(error)}\n")
+        sys.stderr.write(f"error: {error_text(error)}\n")
         return 2
     if options.write:
         STORE.write_text(_text(found), encoding="utf-8", newline="\n")

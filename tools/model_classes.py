@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.extract import source
-from tools.extract.reading import STUMBLES, told
+from tools.extract.reading import STUMBLES, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ SCHEMAS = Path(__file__).parent.parent / "schemas"
 STORE = SCHEMAS / "model_classes.json"
 _MAPPINGS = Path("auto", "modeling_auto.py")
 _NAMES = "_MAPPING_NAMES"  # of model types to classes
-_OF_CONFIGS = f"CONFIG{_NAMES}"  # which stands in another module
+_OF_CONFIGS = f"CONFIG{_NAMES}"  # which is in another module
 
 
 def extract(models: Path) -> dict[str, str]:
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         found = store()
     except STUMBLES as error:
-        sys.stderr.write(f"error: {told(error)}\n")
+        sys.stderr.write(f"error: {error_text(error)}\n")
         return 2
     STORE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -117,7 +117,7 @@ class Parameters(dict[str, list[tuple[int, ...]]]):
         self.runs: list[list[str]] = [[]]  # the names, cut where a layer follows on another
         self.first: dict[str, int] = {}  # the layer that has the first one
         before: list[tuple[str, int]] = []
-        entrance: list[str] = []  # what stands before the stack of layers
+        entrance: list[str] = []  # what is before the stack of layers
         for name, parameter in named:
             without, shape = plain(name), tuple(parameter.shape)
             self.setdefault(without, []).append(shape)
@@ -205,7 +205,7 @@ class Family:
         self.modules: dict[str, str] = {}  # what takes adapters, by the name of its weight without indices
         self.heads: set[str] = set()  # the layers that make logits, of which peft knows
         self.source = Path(sys.modules[self.model_class.__module__].__file__ or "").read_text(encoding="utf-8")
-        self.asked = [  # what the class has only if config.json has it
+        self.optional_keys = [  # what the class has only if config.json has it
             name
             for name in re.findall(r"getattr\((?:self\.)?config, \"(\w+)\"", self.source)
             if not _NO_STRUCTURE.match(name)
@@ -342,7 +342,7 @@ def _holds(family: Family, facts: dict[str, Any]) -> bool:
     dice = random.Random(family.model_type)  # noqa: S311 - sizes to try
     start, _ = _start(family)
     usual = family.keys(start)
-    words = {key: usual[key] for key, stands_in in facts["keys"].items() if stands_in.get("is_text")}
+    words = {key: usual[key] for key, substitute in facts["keys"].items() if substitute.get("is_text")}
     if any(switch in facts["keys"] and key not in words for switch, (key, _) in DERIVED.items()):
         return False
     switches = [key for key in facts["keys"] if isinstance(usual.get(key), bool)]
@@ -355,9 +355,9 @@ def _holds(family: Family, facts: dict[str, Any]) -> bool:
         if shapes is None or shapes.in_order != evaluated(facts, {**numbers, **chosen}):
             return False
     values = {**_numbers(start, sizes), **dict.fromkeys(switches, False), **words}
-    said = facts["class"], facts["prefix"], facts["head"] is None or facts["head"] in family.heads
-    return said == (family.name, family.model_class.base_model_prefix, True) and all(
-        _stands_in(family, facts, {**start, **values}, values, key)
+    recorded = facts["class"], facts["prefix"], facts["head"] is None or facts["head"] in family.heads
+    return recorded == (family.name, family.model_class.base_model_prefix, True) and all(
+        _is_default(family, facts, {**start, **values}, values, key)
         and _other_names(family, start, key)
         == {which: names for which, names in facts["keys"][key].items() if which in ("also", "over")}
         for key in facts["keys"]
@@ -365,7 +365,7 @@ def _holds(family: Family, facts: dict[str, Any]) -> bool:
     )
 
 
-def _stands_in(family: Family, facts: dict[str, Any], given: dict[str, Any], values: dict[str, Any], key: str) -> bool:
+def _is_default(family: Family, facts: dict[str, Any], given: dict[str, Any], values: dict[str, Any], key: str) -> bool:
     """Whether a key that is left out is what the store says."""
     otherwise = facts["keys"][key].get("missing")
     shapes = family.try_build({name: value for name, value in given.items() if name != key})
@@ -410,7 +410,7 @@ def _start(family: Family) -> tuple[dict[str, Any], dict[str, Any]]:
         start = {}
     start |= family.case
     keys = family.keys(start)
-    if "head_dim" in family.asked:
+    if "head_dim" in family.optional_keys:
         keys.setdefault("head_dim", None)
     spelled_out = {  # what a class works out of other keys is not to follow them
         name: value for name, value in keys.items() if _is_number(value) and _may_be_size(family, name)
@@ -506,7 +506,7 @@ def _fixed(family: Family, start: dict[str, Any], keys: dict[str, Any], varied: 
         if value is None and not _may_be_number(family, name):
             continue
         found[name] = value
-    found.update({name: None for name in family.asked if name not in keys})
+    found.update({name: None for name in family.optional_keys if name not in keys})
     return found
 
 
@@ -693,7 +693,7 @@ def _joined(tables: dict[int, list[dict[str, Any]]], combinations: Sequence[dict
 
 
 def _in_one_order(runs: Iterable[Sequence[str]]) -> list[str]:
-    """All names of several runs of them, each after those that stand before it in any of the runs."""
+    """All names of several runs of them, each after those that are before it in any of the runs."""
     before: dict[str, list[str]] = {}
     for run in runs:
         for place, name in enumerate(run):

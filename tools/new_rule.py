@@ -251,11 +251,11 @@ def parsed(words: list[str] | None) -> NewRule:
         "--severity", choices=SEVERITIES, help="error if the config is rejected, info for advice, else warning"
     )
     parser.add_argument("--key", action="append", help="a top-level key; the rule needs one of those given")
-    asked = parser.parse_args(words)
-    usual = "error" if "rejected" in asked.effect else "info" if asked.effect == [ADVICE] else "warning"
-    severity = asked.severity or usual
-    keys = asked.key or sorted(checks.FOR_KEYS.get(asked.family, ()))
-    new = NewRule(asked.code, asked.name, asked.family, severity, tuple(dict.fromkeys(asked.effect)), tuple(keys))
+    given = parser.parse_args(words)
+    usual = "error" if "rejected" in given.effect else "info" if given.effect == [ADVICE] else "warning"
+    severity = given.severity or usual
+    keys = given.key or sorted(checks.FOR_KEYS.get(given.family, ()))
+    new = NewRule(given.code, given.name, given.family, severity, tuple(dict.fromkeys(given.effect)), tuple(keys))
     if why := complaint(new):
         parser.error(why)
     return new

@@ -41,12 +41,12 @@ def pinned() -> dict[str, str]:
 
 def unreleased() -> list[str]:
     """The files that still say that nothing of the release is out."""
-    said = {
+    notices = {
         "CHANGELOG.md": f"\n## {__version__}, unreleased\n",
         "editors/vscode/CHANGELOG.md": f"\n## {__version__}, unreleased\n",
         "docs/install.md": "\n## Until the first release\n",
     }
-    return [path for path, words in said.items() if words in _text(Path(path))]
+    return [path for path, words in notices.items() if words in _text(Path(path))]
 
 
 def problems(tag: str) -> list[str]:

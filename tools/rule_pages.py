@@ -60,7 +60,7 @@ def lint_example(example: pages.Example, rule: Rule | None = None, *, document: 
     document = document or document_of(example)
     if example.is_run:
         return runs.lint_run(example, document)
-    asked = [one for one in every_rule() if one.is_on or one is rule]
+    rules = [one for one in every_rule() if one.is_on or one is rule]
 
     pins = pins_of_example(example)
     basis = Basis(
@@ -74,8 +74,8 @@ def lint_example(example: pages.Example, rule: Rule | None = None, *, document: 
     )
 
     def checked(basis: Basis) -> FileReport:
-        report = lint(document, basis, asked)
-        suppress(report, asked, lambda only: lint(document, basis, only))
+        report = lint(document, basis, rules)
+        suppress(report, rules, lambda only: lint(document, basis, only))
         return report
 
     launch = launch_of(example)

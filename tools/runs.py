@@ -39,9 +39,9 @@ def lint_run(example: Example, document: Document) -> FileReport:
     """What ``ds-lint check --smoke`` says about an example."""
     facts = gather(example.facts)
     basis = Basis(knowledge(example.target), example.stack, facts)
-    asked = [one for one in every_rule() if one.is_on]
-    report = lint(document, basis, asked)
-    suppress(report, asked, lambda only: lint(document, basis, only))
+    rules = [one for one in every_rule() if one.is_on]
+    report = lint(document, basis, rules)
+    suppress(report, rules, lambda only: lint(document, basis, only))
     key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
     if key not in _verdicts:
         _verdicts[key] = prove(

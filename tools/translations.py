@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
 
 FIRST_LINE = "<!-- translates: {} -->"
-LIST = "<!-- rules -->\n"  # of an index, what stands above it is written by hand
+LIST = "<!-- rules -->\n"  # of an index, what is above it is written by hand
 DIGITS = 6
 
 
@@ -68,10 +68,10 @@ def behind(rule: Rule, language: str) -> Behind | None:
     """What changed since a page was translated; None where nothing did, or where there is no translation."""
     if not (path := Path(translations.path(rule, language))).exists():
         return None
-    said = path.read_text(encoding="utf-8").partition("\n")[0]
-    if said == first_line(rule):
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    if first == first_line(rule):
         return None
-    translated = set(said.split())
+    translated = set(first.split())
     return Behind(rule, language, [line for line in english(rule) if _hash(line) not in translated])
 
 

@@ -1,7 +1,7 @@
 """The rules: a module for each family, and which families a config needs.
 
 A family is imported, which registers its rules, with the first config that has what it needs: a clean file of which
-nothing else is known needs half of them. Add a family where it belongs, and whatever is said here of one stays true.
+nothing else is known needs half of them. Add a family where it belongs, and the descriptions here stay true.
 """
 
 from __future__ import annotations

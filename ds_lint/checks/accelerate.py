@@ -25,7 +25,7 @@ from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
 from ds_lint.semantics.accelerate.unread import is_replaced, is_telling, unread_keys
 from ds_lint.semantics.features import recomputation_argument, set_argument
 from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
-from ds_lint.semantics.related import said_at
+from ds_lint.semantics.related import given_at
 from ds_lint.source.spelling import as_json, is_comment
 from ds_lint.source.tree import Span, dotted
 
@@ -150,8 +150,7 @@ def settings_beside_config_file(config: Config) -> Iterator[Problem]:
             f"`{name}` is set beside `deepspeed_config_file`: `Accelerator()` raises",
             rejected("initialize"),
             help=f"Delete `{name}`, and set it in the DeepSpeed config that `deepspeed_config_file` names: only that "
-            "file "
-            "decides about it.",
+            "file decides about it.",
             label="not beside a file",
             related=[Related(file.member.key_span, "the DeepSpeed config")],
         )
@@ -220,7 +219,7 @@ def fsdp_argument_refused(config: Config) -> Iterator[Problem]:
             plugin.place,
             "`save_only_model` and `load_best_model_at_end` are both set: with FSDP, Trainer() raises",
             "Remove one of the two training arguments.",
-            [*said_at(only_model, "save_only_model"), *said_at(best, "load_best_model_at_end")],
+            [*given_at(only_model, "save_only_model"), *given_at(best, "load_best_model_at_end")],
         )
     elif (
         only_model is not None
@@ -233,7 +232,7 @@ def fsdp_argument_refused(config: Config) -> Iterator[Problem]:
             setting.member or plugin.place,
             f"`save_only_model` is set, and the type of checkpoint is {SHARDED}: Trainer() raises",
             "Write `fsdp_state_dict_type: FULL_STATE_DICT`, or remove `save_only_model`.",
-            said_at(only_model, "save_only_model"),
+            given_at(only_model, "save_only_model"),
         )
     recomputed, setting = recomputation_argument(config), plugin.setting("activation_checkpointing")
     if recomputed is not None and recomputed[1].value is True and plugin.is_on("activation_checkpointing"):
@@ -242,7 +241,7 @@ def fsdp_argument_refused(config: Config) -> Iterator[Problem]:
             setting.member or plugin.place,
             f"`fsdp_activation_checkpointing` and the argument `{recomputed[0]}` are both on: Trainer() raises",
             f"Remove `{recomputed[0]}`; FSDP recomputes the activations.",
-            said_at(recomputed[1], recomputed[0]),
+            given_at(recomputed[1], recomputed[0]),
         )
 
 
@@ -266,7 +265,7 @@ def fsdp_file_overruled(config: Config) -> Iterator[Problem]:
             {"trainer": OVERRIDDEN},
             help="Write `distributed_type: DEEPSPEED` and name the config there, or remove `deepspeed`.",
             label="not FSDP",
-            related=said_at(deepspeed, "deepspeed"),
+            related=given_at(deepspeed, "deepspeed"),
         )
     elif own is not None and deepspeed is None:
         yield from _overruled_by_fsdp(launch, own, config)
@@ -331,12 +330,12 @@ def _overruled_by_fsdp(launch: AccelerateLaunch, own: Argument, config: Config) 
             yield Problem(
                 setting.path,
                 _value_span(setting.member),
-                f"`fsdp_{name}` is {_quoted(setting.value)}, but with `fsdp` the Trainer uses {_quoted(used)}",
+                f"`fsdp_{name}` is {_quoted(setting.value)}, but the training argument `fsdp` makes it {_quoted(used)}",
                 {"trainer": OVERRIDDEN},
-                help=f"Write `{name}` into `fsdp_config` of the training arguments, or remove `fsdp` from "
-                "them. With `fsdp`, they decide.",
+                help=f"Write `{name}` into `fsdp_config` of the training arguments, which decides if they set `fsdp`, "
+                "or remove `fsdp` from them.",
                 label="not used",
-                related=said_at(own, "fsdp"),
+                related=given_at(own, "fsdp"),
             )
 
 
@@ -388,7 +387,7 @@ def _about_arguments(arguments: FsdpArguments, config: Config, message: str, out
         {"trainer": outcome},
         help=advice,
         label="with these training arguments",
-        related=said_at(arguments.given or arguments.argument, "fsdp_config"),
+        related=given_at(arguments.given or arguments.argument, "fsdp_config"),
     )
 
 
@@ -418,8 +417,8 @@ def _stranger(launch: AccelerateLaunch, name: str) -> tuple[str, str, str, str |
             None,
         )
     if runs:
-        gone = releases[releases.index(runs[-1]["until"]) + 1]
-        return f"`{name}` is removed in accelerate {gone}", "Delete the key.", f"removed in {gone}", None
+        removed_in = releases[releases.index(runs[-1]["until"]) + 1]
+        return f"`{name}` is removed in accelerate {removed_in}", "Delete the key.", f"removed in {removed_in}", None
     section = _home(launch, name)
     if section is not None:
         return f"`{name}` belongs in `{section}`", f"Move `{name}` into `{section}`.", f"belongs in `{section}`", None
@@ -516,8 +515,7 @@ def _overruled(launch: AccelerateLaunch, file: SourceSetting) -> Iterator[Proble
                 f"`{path[1]}` has no effect beside `deepspeed_config_file`",
                 IGNORED,
                 help=f"Delete `{path[1]}`, and set it in the DeepSpeed config that `deepspeed_config_file` names: "
-                "only that "
-                "file decides about it.",
+                "only that file decides about it.",
                 label="not beside a file",
                 severity="warning",
                 related=[Related(file.member.key_span, "the DeepSpeed config")],

@@ -125,24 +125,24 @@ def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
 def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     """``gradient_clipping`` is missing, so DeepSpeed uses its own default and ``max_grad_norm`` has no effect."""
     key = config.knowledge.find(("gradient_clipping",))
-    asked = config.argument("max_grad_norm") if _prepare(config) else None
-    if asked is None or key is None or config.node("gradient_clipping") is not None:
+    argument = config.argument("max_grad_norm") if _prepare(config) else None
+    if argument is None or key is None or config.node("gradient_clipping") is not None:
         return
     default = key.facts.get("default")
-    if not isinstance(default, (int, float)) or (asked.value or 0) == default:
+    if not isinstance(default, (int, float)) or (argument.value or 0) == default:
         return
-    does = f"clips gradients at {default:g}" if default else "does not clip gradients"
+    does = f"clips at {default:g}" if default else "does not clip"
     yield Problem(
         ("gradient_clipping",),
         config.opening,
-        f"`max_grad_norm` {as_json(asked.value)} ({asked.origin}) has no effect: "
+        f"without `gradient_clipping`, `max_grad_norm` {as_json(argument.value)} ({argument.origin}) has no effect: "
         f"DeepSpeed {config.knowledge.deepspeed} {does}",
         {_TRAINER: WRONG_RESULT},
         help='Add "gradient_clipping": "auto", which the Trainer replaces with `max_grad_norm`.',
         label="no `gradient_clipping`",
         related=_places(config, ["max_grad_norm"]),
         fix=_filled_in(config, ("gradient_clipping",), "unsafe"),
-        subject=asked.value,
+        subject=argument.value,
     )
 
 
@@ -154,13 +154,13 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
     if prepared is None or constructor is None or section is None:
         return
     for name, arguments in _OPTIMIZER_ARGUMENTS.items():
-        asked = [config.argument(argument) for argument in arguments]
+        given = [config.argument(argument) for argument in arguments]
         default = constructor.default(name)
-        if config.node("optimizer", "params", name) is not None or None in asked or default in (None, "$required"):
+        if config.node("optimizer", "params", name) is not None or None in given or default in (None, "$required"):
             continue
         if name == "lr" and config.node("scheduler") is not None:
             continue  # it sets the learning rate
-        values = [argument.value for argument in asked if argument is not None]
+        values = [argument.value for argument in given if argument is not None]
         wanted = values if len(values) > 1 else values[0]
         if wanted == default:
             continue
@@ -168,7 +168,7 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
             ("optimizer", "params", name),
             section.key_span,
             f"{_named(arguments, wanted)} of the training arguments has no effect: {constructor.name} uses its default "
-            f"{as_json(default)}",
+            f"`{name}` {as_json(default)}",
             {_TRAINER: WRONG_RESULT},
             help=f'Add "{name}": "auto" to `optimizer.params`, which the Trainer replaces with {as_json(wanted)}.',
             label=f"no `{name}`",
@@ -203,7 +203,7 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
         f"Accelerate adds `gradient_accumulation_steps` {setting.value}, not {as_json(steps.value)} as in the training "
         f"arguments: {'trainer.train() raises' if is_refused else 'DeepSpeed uses it'}",
         {_TRAINER: rejected("initialize") if is_refused else RISK},
-        help='Add "gradient_accumulation_steps": "auto", which the config does not have.',
+        help=f'Add "gradient_accumulation_steps": "auto", which the Trainer replaces with {as_json(steps.value)}.',
         label="no `gradient_accumulation_steps`",
         related=_places(config, ["gradient_accumulation_steps"]),
         fix=_filled_in(config, ("gradient_accumulation_steps",), "safe"),
@@ -223,11 +223,10 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
             yield Problem(
                 path,
                 member.value.span,
-                f"{who} does not find the hidden size of a {model.model_type} model: {_PREPARES[stack]} raises",
+                f'"auto" needs the hidden size, which {who} does not find in a {model.model_type} model: '
+                f"{_PREPARES[stack]} raises",
                 {stack: rejected("initialize")},
-                help='Set a number, or delete the key to use DeepSpeed\'s default. "auto" is computed from the '
-                "hidden size in "
-                "the config of the model.",
+                help="Set a number, or delete the key to use DeepSpeed's default.",
                 label="no hidden size",
             )
     section = config.member("zero_optimization")
@@ -260,16 +259,16 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
             continue
         if _has_precision_conflict(config):
             return
-        what, reason = "parameters stay in float32", "after ZeRO stage 3 has partitioned what from_pretrained loads"
+        what, reason = "parameters stay in float32", "after ZeRO stage 3 has partitioned what from_pretrained loads."
         if not is_partitioned:
-            what, reason = "the Trainer casts inputs to another dtype", "so DeepSpeed trains in it"
-            reason += ", but the Trainer has cast floating-point inputs such as pixels and audio before"
+            what = "the Trainer casts inputs to another dtype"
+            reason = f"for DeepSpeed, which trains in {name}. Of the inputs, only those in floating point are cast."
         yield Problem(
             (name,),
             config.opening,
             f"the training arguments enable {name}, but the config has no `{name}` section: {what}",
             {_TRAINER: RISK},
-            help=f'Add "{name}": {{"enabled": "auto"}}. Accelerate adds the section {reason}.',
+            help=f'Add "{name}": {{"enabled": "auto"}}. Accelerate adds the section {reason}',
             label=f"no `{name}`",
             related=_places(config, [name]),
             fix=_filled_in(config, (name, "enabled"), "safe"),
@@ -343,7 +342,7 @@ def _wanted(config: Config, mismatch: Mismatch) -> tuple[str, str]:
     from ds_lint.semantics.preparation.words import words
 
     arithmetic = f" {wanted} is {words(mismatch.path, mismatch.expression)}."
-    return f"the training arguments have {wanted}", arithmetic
+    return f"the training arguments make it {wanted}", arithmetic
 
 
 def _unless(mismatch: Mismatch) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ds_lint.semantics.config import Config
 
+_NO_LOSS_SCALE = " Only a model in fp16 has a loss scale, which keeps gradients in the range of fp16."
+
 
 @rule("DS414", "autocast-beside-16-bit-model", severity="warning", effects=("overridden",), keys=("torch_autocast",))
 def autocast_beside_16_bit_model(config: Config) -> Iterator[Problem]:
@@ -34,9 +36,8 @@ def autocast_beside_16_bit_model(config: Config) -> Iterator[Problem]:
             "`torch_autocast` is for fp32 parameters, but "
             f"`{'--' if by_argument else ''}{mode}` casts them: weights, gradients and reductions are {mode}",
             OVERRIDDEN,
-            help=f"Disable {mode} to train with autocast, or delete `torch_autocast`, which then only sets the dtype "
-            "of "
-            "single operations in the forward pass.",
+            help=f"Disable {mode} to train with autocast, or delete `torch_autocast`: beside {mode} it only sets the "
+            "dtype of single operations in the forward pass.",
             label="enabled",
             related=[Related(member.value.span, "the parameters are cast")] if member else [],
         )
@@ -72,7 +73,7 @@ def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
             member.value.span,
             f"DeepSpeed accumulates gradients of the {dtype} model in {wanted}: {loss}",
             RISK,
-            help=f'Set `grad_accum_dtype` to "fp32", or delete it: {dtype} has no loss scale.',
+            help='Set `grad_accum_dtype` to "fp32", or delete it.' + (_NO_LOSS_SCALE if wanted == "fp16" else ""),
             label=f"the model is {dtype}",
         )
 
@@ -92,8 +93,7 @@ def narrow_communication(config: Config) -> Iterator[Problem]:
             f"DeepSpeed reduces gradients of the {dtype} model in fp16: {loss}",
             RISK,
             help='Set it to "fp32", or delete it: DeepSpeed then sums gradients over the ranks in the dtype of the '
-            "model. "
-            f"{dtype} has no loss scale.",
+            f"model.{_NO_LOSS_SCALE}",
             label=f"the model is {dtype}",
         )
 

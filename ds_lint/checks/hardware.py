@@ -30,8 +30,7 @@ def bf16_without_support(config: Config) -> Iterator[Problem]:
         "or raises",
         RISK,
         help="Use `fp16`, or fp32 if the model overflows in fp16. bf16 needs compute capability 8.0 or higher: newer "
-        "torch "
-        "emulates it, with older torch deepspeed.initialize raises.",
+        "torch emulates it, and with older torch deepspeed.initialize raises.",
         label="emulated",
     )
 

@@ -11,7 +11,7 @@ from ds_lint.semantics.features import (
     set_argument,
     zero_stage,
 )
-from ds_lint.semantics.related import said_at
+from ds_lint.semantics.related import given_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
             {"trainer": rejected("initialize")},
             help="Remove `auto_find_batch_size` and set `per_device_train_batch_size`.",
             label="with auto_find_batch_size",
-            related=said_at(argument, "auto_find_batch_size"),
+            related=given_at(argument, "auto_find_batch_size"),
         )
     if stage is None or stage.kind == "string" or zero_stage(config) != 3:
         return  # a stage in quotes: stage_as_string
@@ -55,7 +55,7 @@ def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
             {"trainer": rejected("initialize")},
             help="Remove `auto_find_batch_size` and set `per_device_train_batch_size`, or use stage 2.",
             label="with auto_find_batch_size",
-            related=said_at(argument, "auto_find_batch_size"),
+            related=given_at(argument, "auto_find_batch_size"),
         )
 
 
@@ -80,7 +80,7 @@ def evaluation_below_stage_3(config: Config) -> Iterator[Problem]:
         {"trainer": RISK},
         help="Run without DeepSpeed, or with a stage 3 config, the only one that the Trainer accepts without training.",
         label="not stage 3",
-        related=said_at(argument, name),
+        related=given_at(argument, name),
     )
 
 
@@ -96,7 +96,7 @@ def fsdp_beside_deepspeed(config: Config) -> Iterator[Problem]:
             {"trainer": rejected("initialize")},
             help="Remove `fsdp` from the training arguments, or run without the DeepSpeed config.",
             label="together with fsdp",
-            related=said_at(argument, "fsdp"),
+            related=given_at(argument, "fsdp"),
         )
 
 
@@ -119,15 +119,14 @@ def frozen_parameters_recomputed(config: Config) -> Iterator[Problem]:
         yield Problem(
             STAGE,
             stage.span,
-            f"`{adapter}` suggests frozen parameters, which DeepSpeed {config.knowledge.deepspeed} loses when it "
-            "recomputes: the backward pass raises",
+            f"`{adapter}` suggests frozen parameters, which DeepSpeed {config.knowledge.deepspeed} loses in "
+            "recomputation at stage 3: the backward pass raises",
             {"trainer": RISK},
             help=f"Add `--{name}_kwargs '{{\"use_reentrant\": true}}'`, use stage 2, or upgrade to "
-            f"DeepSpeed {config.knowledge.ended(behaviour)} or newer. At stage 3, non-reentrant gradient "
-            "checkpointing of "
-            "frozen parameters ends in a CheckpointError.",
+            f"DeepSpeed {config.knowledge.ended(behaviour)} or newer. Non-reentrant gradient checkpointing "
+            "of frozen parameters raises a CheckpointError.",
             label="with gradient checkpointing",
-            related=said_at(argument, name),
+            related=given_at(argument, name),
         )
 
 

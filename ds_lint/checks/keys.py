@@ -179,7 +179,7 @@ def _instead_of_removed(visit: Visit, since: str) -> str:
 
 def _instead_of_no_effect(visit: Visit) -> str:
     instead = visit.key.facts.get("instead") if visit.key else None
-    return f"Delete the key{f', and {instead}' if instead else ''}. The run stays the same."
+    return f"Delete the key. The run stays the same.{f' For its effect, {instead}.' if instead else ''}"
 
 
 def _is_missing(node: Node | None) -> bool:

@@ -101,10 +101,10 @@ def tensor_parallel_left_off(config: Config) -> Iterator[Problem]:
     """Settings of tensor parallelism without ``autotp_size``, the only key that enables it."""
     if tensor_parallel_size(config) > 1:
         return
-    is_said = config.member(*TENSOR_PARALLEL) is not None
+    is_set = config.member(*TENSOR_PARALLEL) is not None
     path, size = _inner_size(config)
     member = config.member(*path) if size > 1 else None
-    if member is None and not is_said:
+    if member is None and not is_set:
         for name in _OF_TENSOR_PARALLELISM:
             path = ("tensor_parallel", name)
             if (member := config.member(*path)) is not None and is_truthy(member.value):
@@ -114,7 +114,7 @@ def tensor_parallel_left_off(config: Config) -> Iterator[Problem]:
             path,
             member.value.span,
             f"`{'.'.join(path)}` has no effect: `tensor_parallel.autotp_size` is "
-            f"{'not above 1' if is_said else 'not set'}, so tensor parallelism is off",
+            f"{'not above 1' if is_set else 'not set'}, so tensor parallelism is off",
             NO_EFFECT,
             help="Set `autotp_size` above 1, or delete the key. deepspeed.tp_model_init in a script sets it too.",
             label="off",
@@ -190,10 +190,10 @@ def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
         yield Problem(
             (SEQUENCE,),
             sequence.value.span,
-            f"`{SEQUENCE}` {size} does not divide the world size {ranks}: DeepSpeed computes batch sizes for "
-            f"{ranks / size:.3g} ranks",
+            f"`{SEQUENCE}` {size} does not divide the world size {ranks}: the code that creates the groups raises",
             RISK,
-            help=f"Set `{SEQUENCE}` to a divisor of {ranks}. The code that creates the groups raises.",
+            help=f"Set `{SEQUENCE}` to a divisor of {ranks}. DeepSpeed computes batch sizes for {ranks / size:.3g} "
+            "ranks.",
             label=f"does not divide {ranks}",
             severity="warning",
             subject=ranks,

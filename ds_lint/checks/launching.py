@@ -23,7 +23,7 @@ _MOST_GPUS = 1024  # of a node, and more than any has
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
-_LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI: a ModuleNotFoundError without mpi4py."
+_LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI, and needs mpi4py for that."
 
 
 @rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(_ZERO,))
@@ -82,7 +82,7 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
         return
     around, name = launch.launch.surroundings, launch.launch.launcher
     if around.inside is not None and around.is_run_by_python:
-        happens = f"Python finds no file {around.inside}, and every process stops"
+        happens = f"Python finds no file `{around.inside}`, and every process stops"
         outcome = rejected("initialize")
         message = f"`{name}` starts `{around.inside}` as a Python script, {launch.origin}: {happens}"
     elif around.inside is not None:
@@ -137,11 +137,11 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.told_by} "
+        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.origin} "
         f"gives them {gpus.number} GPU{more}: the run stops",
         rejected("initialize"),
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
-        f"{processes} GPUs. {processes - gpus.number} of them have no GPU of their own, an error of CUDA or NCCL.",
+        f"{processes} GPUs. {processes - gpus.number} of them have no GPU of their own: CUDA or NCCL raises.",
         label=f"{processes} processes",
         related=[_launched(launch, f"{processes} processes, {gpus.number} GPU{more}")],
         subject=(processes, gpus.number),
@@ -167,7 +167,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`deepspeed` ignores {around.gpus.told_by} beside `{option}`, {launch.origin}: the ranks run on GPU"
+        f"`deepspeed` ignores {around.gpus.origin} beside `{option}`, {launch.origin}: the ranks run on GPU"
         f"{'' if len(chosen) == 1 else 's'} {_listed(map(str, chosen))}",
         IGNORED,
         help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
@@ -223,10 +223,10 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`torchrun` starts {launch.nodes} nodes {what}, {launch.origin}: each waits for itself until a timeout",
+        f"`torchrun` runs on {launch.nodes} nodes {what}, {launch.origin}: each node waits for itself until a timeout",
         RISK,
         help="Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
-        f"Each looks for the first node at {host or '127.0.0.1'}, which is itself."
+        f"Each node looks for the first one at {host or '127.0.0.1'}, which is itself."
         + (" torchrun does not read MASTER_ADDR." if "MASTER_ADDR" in around.ranks else ""),
         label=f"{launch.nodes} nodes",
         related=[_launched(launch, "no address of the first node")],
@@ -249,23 +249,22 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     is_each = is_on(config, "checkpoint", "use_node_local_storage") or (each is not None and each.value is True)
     if is_each == (who == "local"):
         return
-    asked = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
+    flag = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
     key, place = _place(config)
     if who == "local":
         message = (
-            f"{nodes} nodes without {asked} save to {folder} of their own, {launch.origin}: only the first can load "
-            "the "
-            "checkpoint"
+            f"{nodes} nodes save to {folder}, local to each, {launch.origin}, without {flag}: only the first can load "
+            "the checkpoint"
         )
-        advice = f"Set {asked} to true, or save to a folder that all nodes share. Else the first node alone gets what "
-        advice += "belongs to all ranks."
+        advice = f"Set {flag} to true, or save to a folder that all nodes share. Without it, only the first node gets "
+        advice += "what belongs to all ranks."
     else:
         message = (
-            f"{nodes} nodes with {asked} seem to share {folder}, {launch.origin}: each writes the same files at the "
-            "same time"
+            f"{nodes} nodes save to {folder}, seemingly shared, {launch.origin}, with {flag}: all write the same "
+            "files at once"
         )
-        advice = f"Set {asked} to false, or save to a folder that each node has for itself. With it, the first rank of "
-        advice += "each node writes what belongs to all."
+        advice = f"Set {flag} to false, or save to a folder that each node has for itself. With {flag}, the "
+        advice += "first rank of each node writes what belongs to all."
     yield Problem(
         key,
         place,
@@ -299,8 +298,8 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
         f"of {checkpoint.ranks} rank{'' if checkpoint.ranks == 1 else 's'}: DeepSpeed raises",
         rejected("train"),
         help=f"Start {checkpoint.ranks} ranks, or convert the checkpoint with ds_to_universal.py and set "
-        "`checkpoint.load_universal` to true. DeepSpeed does not change the partitions of another world size: a "
-        "ZeRORuntimeException.",
+        "`checkpoint.load_universal` to true. DeepSpeed does not convert the partitions of another world size, and "
+        "raises a ZeRORuntimeException.",
         label="partitions the states",
         related=[*by, _launched(launch, f"starts {ranks} rank{'' if ranks == 1 else 's'}")],
         subject=(ranks, checkpoint.path),
@@ -331,11 +330,12 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"{ranks} ranks are not divisible by {nodes} nodes: every launcher starts the same number on each node",
+        f"{ranks} ranks are not divisible by {nodes} nodes: torchrun and accelerate launch start the same "
+        "number on each node",
         RISK,
         help=f"Give a world size of {fewer} or {fewer + nodes} (--world-size), or {fitting} "
         f"node{'' if fitting == 1 else 's'} (--nodes). accelerate launch starts {fewer}; torchrun and "
-        "`deepspeed --num_gpus` take one number for all nodes.",
+        "`deepspeed --num_gpus` take one number for every node.",
         label=f"{ranks} ranks on {nodes} nodes",
         subject=(ranks, nodes),
     )
@@ -398,7 +398,7 @@ def _without_ranks(config: Config) -> tuple[str, Outcome | dict[Stack, Outcome]]
     if not config.knowledge.stack_does("one-process-trains-without-deepspeed"):
         return looks, RISK
     if config.member("optimizer") is not None:
-        return "without DeepSpeed, the first step raises an AttributeError", rejected("train")
+        return "Accelerate skips DeepSpeed, and the first step raises an AttributeError", rejected("train")
     return "Accelerate trains without DeepSpeed, and uses nothing of the config", NO_EFFECT
 
 

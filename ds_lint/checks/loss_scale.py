@@ -170,7 +170,8 @@ def static_loss_scale(config: Config) -> Iterator[Problem]:
             else "gradients below 6e-8 become 0 in fp16, and their updates are lost without an error"
         ),
         RISK,
-        help="Set it to 0 for a dynamic loss scale. A static one stays the same up to the end of the run.",
+        help="Set it to 0 for a dynamic loss scale."
+        + (" A static one does not fall at an overflow." if scale > 1 else ""),
         label="never changes",
     )
 

@@ -85,8 +85,8 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         key,
         span,
         f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
-        f"{shortage.amount} of host memory{shortage.when}, a node has {gibibytes(memory)}: the system "
-        f"{'kills' if shortage.is_certain else 'is likely to kill'} the run",
+        f"{shortage.amount} of host memory{shortage.when}, but a node has {gibibytes(memory)}: the run is "
+        f"{'' if shortage.is_certain else 'likely to be '}killed",
         RISK,
         help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage, needs)
         + f" Offload to the CPU takes on each node: {shortage.parts(held)}.",
@@ -166,12 +166,13 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "stage") if stage is not None else None,
         stage.value.span if stage is not None else config.opening,
-        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {gibibytes(loaded.node_bytes)} on a node "
-        "with "
-        f"{gibibytes(memory)}: the system {'kills' if is_certain else 'is likely to kill'} the run",
+        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {gibibytes(loaded.node_bytes)} into "
+        f"{gibibytes(memory)} of host memory: the system "
+        f"{'kills' if is_certain else 'is likely to kill'} the run",
         RISK,
         help=f"{_how_to_load(config, loaded)} Before training starts, host memory holds {count} parameters in "
-        f"{loaded.dtype}, {gibibytes(loaded.rank_bytes)} in each of {loaded.ranks} ranks.",
+        f"{loaded.dtype}"
+        + (f", {gibibytes(loaded.rank_bytes)} in each of {loaded.ranks} ranks." if loaded.ranks > 1 else "."),
         label=f"{gibibytes(loaded.node_bytes)} of {gibibytes(memory)}",
         severity="error" if is_certain else None,
         related=[
@@ -283,15 +284,15 @@ def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Short
         f"{gibibytes(one.estimate.host_bytes.likely)} of host memory)"
         for one in advice[:_SHOWN]
     ]
-    told = otherwise
+    text = otherwise
     is_whole = shortage.phase == "initialization" and needs.trained.setup.is_moved_whole
     if ways:
         known = [name for name, one in (("GPU", config.facts.gpu), ("host", config.facts.host_memory)) if one]
         where = f" the {known[0]}" if len(known) == 1 else ""  # of the other one the memory is not known
-        told = f"It {'fits' if advice[0].is_sure else 'is likely to fit'}{where} with {'; or '.join(ways)}."
+        text = f"It {'fits' if advice[0].is_sure else 'is likely to fit'}{where} with {'; or '.join(ways)}."
     if is_whole:
-        told = f"Without `deepspeed.zero.Init`, `deepspeed.initialize` moves the whole model to every GPU. {told}"
-    return told if shortage.is_sure or shortage.trains_all else f"{told} LoRA trains fewer parameters and needs less."
+        text = f"Without `deepspeed.zero.Init`, `deepspeed.initialize` moves the whole model to every GPU. {text}"
+    return text if shortage.is_sure or shortage.trains_all else f"{text} LoRA trains fewer parameters and needs less."
 
 
 def _place(config: Config, advice: list[Advice], *others: KeyPath) -> tuple[KeyPath | None, Span]:

@@ -10,7 +10,7 @@ from ds_lint.facts.model_requests import quantization
 from ds_lint.fixes import edits
 from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing_family, trained_in, width_places
 from ds_lint.semantics.features import is_on, is_truthy, may_checkpoint_itself, model_dtype, number_of, zero_stage
-from ds_lint.semantics.related import said_at
+from ds_lint.semantics.related import given_at
 from ds_lint.source.spelling import AUTO, as_json
 
 TYPE_CHECKING = False
@@ -77,8 +77,7 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
         "fp32 needs twice the memory for activations",
         RISK,
         help='Add "bf16": {"enabled": true} on a GPU since Ampere. DeepSpeed keeps the dtype that the script loads, '
-        "and "
-        "fp32 uses no 16-bit tensor cores.",
+        "and fp32 uses no 16-bit tensor cores.",
         label="no 16-bit section",
         related=config.facts.model_at,
         fix=edits.setting(config, ("bf16", "enabled"), True, "unsafe"),
@@ -149,12 +148,12 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
     if whole * 2 < total:
         return
     path = (ZERO, member.key if member else "stage")
-    share = "all" if whole == total else f"{billions(whole)} ({100 * whole / total:.0f} %) of"
+    share = f"{billions(whole)} ({100 * whole / total:.0f} %) of {billions(total)}"
     yield Problem(
         path,
         (member or stage).value.span,
-        f"stage 3 {'partitions no weights' if whole == total else 'leaves most weights whole'}: parameters of up to "
-        f"{one:,.0f} elements hold {share} {billions(total)}",
+        f"stage 3 {'partitions no weights' if whole == total else 'leaves most weights whole'}: "
+        f"{f'all {billions(total)}' if whole == total else share} elements are in parameters of up to {one:,.0f}",
         NO_EFFECT if whole == total else RISK,
         help=(_lower(member.key, one) if member else "Use stage 2 for so small a model.")
         + " Every rank has all elements of a parameter that stays whole.",
@@ -170,16 +169,16 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
 def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
     """A quantized model, which transformers does not load in partitions."""
     model, stage, recipe = config.facts.model, _stage_3(config), config.facts.recipe
-    asked = recipe.quantization if recipe is not None else None
+    requested = recipe.quantization if recipe is not None else None
     launched = quantization(config.facts.launch) if config.facts.launch is not None else None
     places: list[Related] = []
     if stage is None:
         return
     if model is not None and model.quantization is not None:
         why, places = model.quantization, config.facts.model_at
-    elif asked is not None:
-        why = f"`{asked.name}` {as_json(asked.argument.value)}, {asked.argument.origin}"
-        places = said_at(asked.argument, asked.name)
+    elif requested is not None:
+        why = f"`{requested.name}` {as_json(requested.argument.value)}, {requested.argument.origin}"
+        places = given_at(requested.argument, requested.name)
     elif launched is not None:
         argument, place, places = launched
         why = f"{argument}, {place}"
@@ -245,8 +244,7 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
             f"transformers ignores `activation_checkpointing` ({', '.join(on)}): it recomputes no activation",
             {"trainer": NO_EFFECT},
             help="Delete the section, and set `gradient_checkpointing` in the training arguments. Only models that "
-            "call "
-            "deepspeed.checkpointing use it.",
+            "call deepspeed.checkpointing use it.",
             label="recomputes nothing",
             fix=edits.deletion(config, ("activation_checkpointing",), "unsafe"),
         )

@@ -83,8 +83,7 @@ def nvme_path_missing(config: Config) -> Iterator[Problem]:
                 f'Accelerate sets the "auto" of `{name}.nvme_path` to "none": DeepSpeed writes to a folder `none`',
                 RISK,
                 help="Set `nvme_path` to a folder on the NVMe drive of every node instead of one in the working "
-                "directory, "
-                f"or start the script with `accelerate launch --{name}_nvme_path FOLDER`.",
+                f"directory, or start the script with `accelerate launch --{name}_nvme_path FOLDER`.",
                 label='filled with "none"',
                 severity="warning",
             )
@@ -343,7 +342,7 @@ def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
     if _offload(config) is None:
         return "needs `offload_optimizer` with a `device`: deepspeed.initialize raises", rejected("initialize")
     if config.value("optimizer", "type") is None or config.section("optimizer", "params") is None:
-        what = "passes `optimizer.params` to torch's AdamW, but has none: deepspeed.initialize raises"
+        what = "passes `optimizer.params` to torch's AdamW, but there are none: deepspeed.initialize raises"
         return what, rejected("initialize")
     if foreign := _foreign_to_zenflow(config):
         what = f"builds torch's AdamW too, which does not accept `{foreign}`: deepspeed.initialize raises"
@@ -401,7 +400,7 @@ def old_offload_with_own_optimizer(config: Config) -> Iterator[Problem]:
             OLD_OFFLOAD,
             member.key_span,
             "with the old `cpu_offload`, Accelerate does not use DeepSpeed's CPU optimizer, and DeepSpeed rejects "
-            "others",
+            "any other",
             {"trainer": rejected("initialize"), "accelerate": RISK},
             help='Replace it with `"offload_optimizer": {"device": "cpu"}`, the only form that Accelerate looks for.',
             label="Accelerate ignores it",
@@ -483,7 +482,7 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
             f"Adam with {' and '.join(f'`{name}`' for name in names)} needs {needed} buffers, but "
             f"`buffer_count` is {count:g}: the first steps may raise"
         )
-        condition = f" They raise if a rank has more than {groups} of parameters."
+        condition = f" The steps raise if a rank has more than {groups} of parameters."
     else:
         condition = ""
         what = f"Adam needs {needed} buffers, but `buffer_count` is {count:g}: the first steps raise"
@@ -492,7 +491,7 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
         place.value.span,
         what,
         RISK,
-        help=f"Set `buffer_count` to {needed} or more, which Adam uses at a time.{condition}",
+        help=f"Set `buffer_count` to {needed} or more: Adam uses {needed} buffers at a time.{condition}",
         label=f"below {needed}",
         fix=edits.setting(config, (*DEVICE[:-1], "buffer_count"), needed, "unsafe"),
     )
@@ -580,8 +579,7 @@ def super_offload_in_one_sub_group(config: Config) -> Iterator[Problem]:
             "TypeError",
             rejected("initialize"),
             help=f"Upgrade to DeepSpeed {config.knowledge.ended(raises)}, or delete `super_offload`. The engine "
-            "passes an "
-            "argument that its optimizer does not accept.",
+            "passes an argument that its optimizer does not accept.",
             label="does not work in this release",
             severity="error",
         )
@@ -598,7 +596,7 @@ def super_offload_in_one_sub_group(config: Config) -> Iterator[Problem]:
         path,
         member.value.span,
         f"SuperOffload of DeepSpeed {config.knowledge.deepspeed} raises a KeyError if a rank has at most "
-        "`sub_group_size` of a parameter group",
+        "`sub_group_size` elements of a parameter group",
         RISK,
         help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or set "
         f"`sub_group_size` ({size:,.0f} elements) to less than a rank has of each parameter group. The first backward "

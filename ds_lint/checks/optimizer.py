@@ -413,8 +413,7 @@ def lamb_in_bf16_without_zero(config: Config) -> Iterator[Problem]:
             "without ZeRO, Lamb gets bf16 gradients, which its kernel does not support: the first step raises",
             rejected("train"),
             help="Set `zero_optimization.stage` to 1 and `zero_allow_untested_optimizer` to true, or use AdamW. The "
-            "kernel "
-            "supports only fp16 and fp32.",
+            "kernel supports only fp16 and fp32.",
             label="does not support bf16",
         )
 

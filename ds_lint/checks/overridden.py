@@ -7,7 +7,7 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.features import is_truthy, model_dtype, number, zero_stage
-from ds_lint.semantics.related import said_at
+from ds_lint.semantics.related import given_at
 from ds_lint.semantics.schedules import TRAINERS_NAMES
 from ds_lint.source.spelling import AUTO
 
@@ -30,22 +30,22 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
     argument = config.argument("lr_scheduler_type")
     if scheduler is None or member is None or argument is None or "trainer" not in config.stacks:
         return
-    asked = str(argument.value).lower()
-    if asked in TRAINERS_NAMES.get(scheduler.name, ()):
+    schedule = str(argument.value).lower()
+    if schedule in TRAINERS_NAMES.get(scheduler.name, ()):
         return
-    if not _is_asked_for(config, "lr_scheduler_type"):
+    if not _is_explicit(config, "lr_scheduler_type"):
         return  # the default: the config says which schedule is wanted
     stays = ", which never lowers the learning rate" if scheduler.name == "WarmupLR" else ""
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
-        f"`scheduler` overrides `lr_scheduler_type` {asked}: {scheduler.name} runs{stays}",
+        f"`scheduler` overrides `lr_scheduler_type` {schedule}: {scheduler.name} runs{stays}",
         {"trainer": OVERRIDDEN},
-        help=f"Delete `scheduler` to get the {asked} schedule"
-        + (f', or set `type` to "{like}".' if (like := _deepspeeds(asked)) else "."),
-        label=f"instead of {asked}",
+        help=f"Delete `scheduler` to get the {schedule} schedule"
+        + (f', or set `type` to "{like}".' if (like := _deepspeeds(schedule)) else "."),
+        label=f"instead of {schedule}",
         fix=edits.deletion(config, ("scheduler",), "unsafe"),
-        related=said_at(argument, f"lr_scheduler_type is {asked}"),
+        related=given_at(argument, f"lr_scheduler_type is {schedule}"),
     )
 
 
@@ -56,10 +56,10 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
     Source: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``.
     """
     optimizer, member = optimizer_constructor(config), config.member("optimizer", "type")
-    asked = _optim(config)
-    if optimizer is None or member is None or asked is None or "trainer" not in config.stacks:
+    optim = _optim(config)
+    if optimizer is None or member is None or optim is None or "trainer" not in config.stacks:
         return
-    name = str(asked.value)
+    name = str(optim.value)
     if _are_alike(str(member.value.value).lower(), name) or (name == "adafactor" and _refuses_adafactor(config)):
         return  # the latter: stack-refuses
     yield Problem(
@@ -70,7 +70,7 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
         help=f"Delete `optimizer` to train with {name}, or pass `--optim adamw_torch`.",
         label=f"instead of {name}",
         fix=edits.deletion(config, ("optimizer",), "unsafe"),
-        related=said_at(asked, f"optim is {name}"),
+        related=given_at(optim, f"optim is {name}"),
     )
 
 
@@ -123,15 +123,15 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
 
     Source: ``map_pytorch_optim_to_deepspeed`` in ``accelerate/utils/deepspeed.py``.
     """
-    asked, member = _optim(config), config.member("zero_optimization", "offload_optimizer")
+    optim, member = _optim(config), config.member("zero_optimization", "offload_optimizer")
     force = config.node("zero_force_ds_cpu_optimizer")
-    if asked is None or member is None or "trainer" not in config.stacks or not offloads_optimizer(config):
+    if optim is None or member is None or "trainer" not in config.stacks or not offloads_optimizer(config):
         return
     if config.node("optimizer") is not None or not _prepares(config):
         return
     if force is not None and not is_truthy(force):
         return
-    name = str(asked.value)
+    name = str(optim.value)
     maps = config.knowledge.stack_does("optimizers-are-mapped")
     if "adamw" in name and not maps:
         return  # it became DeepSpeed's AdamW, in 32 bit
@@ -139,10 +139,10 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
     consequence, reason = "Adam without decoupled weight decay runs" if maps else "AdamW runs", ""
     if name in _BREAK_WHILE_BUILT and maps:
         outcome, consequence = rejected("initialize"), "trainer.train() raises a TypeError"
-        reason = " Building that optimizer fails."
+        reason = f" The optimizer that replaces {name} cannot be built."
     elif name in _BREAK_IN_THE_FIRST_STEP:
         outcome, consequence = rejected("train"), "the first step raises"
-        reason = f" That optimizer fails on the parameters of {name}."
+        reason = f" The optimizer that replaces {name} fails on its parameters."
     elif name not in (*_BECOME_ADAM, *_BREAK_WHILE_BUILT):
         return
     yield Problem(
@@ -154,7 +154,7 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
         + f" `--optim adamw_torch`, which becomes DeepSpeed's AdamW on the CPU.{reason}",
         label=f"replaces {name}",
         fix=edits.setting(config, ("zero_force_ds_cpu_optimizer",), False, "unsafe") if name in _OF_TORCH else None,
-        related=said_at(asked, f"optim is {name}"),
+        related=given_at(optim, f"optim is {name}"),
     )
 
 
@@ -174,12 +174,12 @@ def adagrad_at_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("zero_optimization",),
         member.key_span,
-        f"stage {stage} rebuilds the Trainer's Adagrad with one of its two parameter groups: the first step raises an "
+        f"stage {stage} rebuilds Adagrad with one parameter group, but the Trainer has two: the first step raises an "
         "IndexError",
         {"trainer": rejected("train")},
-        help="Use another optimizer, or stage 0. The groups of the Trainer are one with and one without weight decay.",
+        help="Use another optimizer, or stage 0. The Trainer has a group with and a group without weight decay.",
         label="rebuilds Adagrad",
-        related=said_at(optim, "optim is adagrad"),
+        related=given_at(optim, "optim is adagrad"),
     )
 
 
@@ -207,9 +207,9 @@ def schedule_of_wrapped_optimizer(config: Config) -> Iterator[Problem]:
         help='Add an `optimizer` with "auto" values to the config, so the schedule is built before DeepSpeed wraps the '
         "optimizer, or set another `lr_scheduler_type`"
         + ("." if schedule.value == "polynomial" else ", or set `min_lr_rate` instead of `min_lr`.")
-        + f" The optimizer that DeepSpeed wraps for {wraps} has no `defaults`, an AttributeError.",
+        + f" The optimizer that DeepSpeed wraps for {wraps} has no `defaults`: an AttributeError.",
         label=f"no {schedule.value} schedule without `optimizer`",
-        related=said_at(schedule, f"lr_scheduler_type is {schedule.value}"),
+        related=given_at(schedule, f"lr_scheduler_type is {schedule.value}"),
     )
 
 
@@ -248,16 +248,16 @@ def _optim(config: Config) -> Argument | None:
         from ds_lint.facts.training import Argument
 
         return Argument("adafactor", adafactor.origin, adafactor.document, adafactor.span)
-    if optim is None or not _is_asked_for(config, "optim"):
+    if optim is None or not _is_explicit(config, "optim"):
         return None
     is_written = optim.document is not None or config.facts.training.given["optim"].is_flag  # type: ignore[union-attr]
     return optim if is_written or optim.value not in _ADAMW else None  # the default is one of these, by torch's release
 
 
-def _is_asked_for(config: Config, name: str) -> bool:
-    from ds_lint.semantics.arguments import is_asked_for  # not needed without training arguments
+def _is_explicit(config: Config, name: str) -> bool:
+    from ds_lint.semantics.arguments import is_explicit  # not needed without training arguments
 
-    return is_asked_for(config, name)
+    return is_explicit(config, name)
 
 
 def _are_alike(kind: str, name: str) -> bool:

@@ -36,9 +36,9 @@ def fp16_and_bf16(config: Config) -> Iterator[Problem]:
         assert one is not None and other is not None  # noqa: S101, PT018 - both are enabled
         if not all(config.is_written((section, "enabled")) for section in ("fp16", bf16)):
             return  # the training arguments enable one, and mixed_precision_conflict reports them
-        is_asked = any(set_argument(config, name) for name in ("fp16", "bf16"))  # then Accelerate raises earlier
+        is_given = any(set_argument(config, name) for name in ("fp16", "bf16"))  # then Accelerate raises earlier
         outcomes = {
-            stack: rejected("initialize" if stack == "trainer" and is_asked else "parse") for stack in config.stacks
+            stack: rejected("initialize" if stack == "trainer" and is_given else "parse") for stack in config.stacks
         }
         yield Problem(
             (bf16, "enabled"),
@@ -91,7 +91,7 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
-            f"the {dtype} model accumulates in {accumulated} without ZeRO: "
+            f"the {dtype} model accumulates gradients in {accumulated} without ZeRO: "
             f"deepspeed.initialize rejects {wanted}{with_passed_optimizer(config)}",
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
-from ds_lint.semantics.related import said_at
+from ds_lint.semantics.related import given_at
 from ds_lint.source.recognition import NAMES_CONFIG
 from ds_lint.source.tree import Span
 
@@ -76,7 +76,7 @@ def _place(recipe: TrainingRecipe, name: str) -> Span:
 
 def _on_command_line(recipe: TrainingRecipe, name: str) -> list[Related]:
     """Where the command line sets a field of a recipe."""
-    return said_at(recipe.fields[name], name) if recipe.place_of(name) is None else []
+    return given_at(recipe.fields[name], name) if recipe.place_of(name) is None else []
 
 
 def _stage(config: Config) -> int | None:

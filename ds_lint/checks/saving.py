@@ -15,7 +15,7 @@ from ds_lint.semantics.features import (
     set_argument,
     zero_stage,
 )
-from ds_lint.semantics.related import beside, said_at
+from ds_lint.semantics.related import beside, given_at
 from ds_lint.semantics.swapping import SECTION, buffer_count, buffers_of_adam, pipelines, swaps_optimizer
 from ds_lint.source.spelling import AUTO
 
@@ -228,7 +228,7 @@ def best_model_without_states(config: Config) -> Iterator[Problem]:
             {"trainer": rejected("initialize")},
             help="Remove one of the two training arguments.",
             label="requires full checkpoints",
-            related=[*said_at(only_model, "save_only_model"), *said_at(best, "load_best_model_at_end")],
+            related=[*given_at(only_model, "save_only_model"), *given_at(best, "load_best_model_at_end")],
         )
 
 
@@ -251,7 +251,7 @@ def resume_without_states(config: Config) -> Iterator[Problem]:
         help="Remove `save_only_model` to be able to resume. This run resumes from a checkpoint; with one of its own, "
         "trainer.train() raises.",
         label="cannot be resumed",
-        related=[*said_at(only_model, "save_only_model"), *said_at(resumed, "resume_from_checkpoint")],
+        related=[*given_at(only_model, "save_only_model"), *given_at(resumed, "resume_from_checkpoint")],
     )
 
 
@@ -275,7 +275,7 @@ def shards_on_each_node_only(config: Config) -> Iterator[Problem]:
             help="Set `save_on_each_node` in the training arguments, which sets this key too, or delete the key if the "
             "nodes share storage. With it, DeepSpeed expects local storage on each node.",
             label="without save_on_each_node",
-            related=said_at(each, "save_on_each_node"),
+            related=given_at(each, "save_on_each_node"),
         )
 
 
@@ -311,7 +311,7 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
         help='Set `device` to "cpu" if host memory is large enough, or do not resume this run.',
         label="not in the checkpoint",
         severity=severity,
-        related=said_at(resumed, "resume_from_checkpoint") if resumed else [],
+        related=given_at(resumed, "resume_from_checkpoint") if resumed else [],
     )
 
 
@@ -376,7 +376,7 @@ def moments_rounded_on_resume(config: Config) -> Iterator[Problem]:
             "this run, which does not continue as before.",
             label="fp32 until the run resumes",
             severity=severity,
-            related=said_at(resumed, "resume_from_checkpoint") if resumed else [],
+            related=given_at(resumed, "resume_from_checkpoint") if resumed else [],
         )
 
 
@@ -413,7 +413,7 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         what = f"`{call.function}`, {launch.at(call.place)}, uses the values of other parameters"
         related = launch.related(call.place, "looks parameters up in model order")
     elif loads:
-        what = "loading a universal checkpoint silently mixes up parameters and optimizer states"
+        what = "loading a universal checkpoint silently mixes up the values of parameters"
         related = []
     else:
         return  # training, resuming, saving and zero_to_fp32 are correct

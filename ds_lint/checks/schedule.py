@@ -123,23 +123,23 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
         return
     written = config.node(*PEAK)
     peak = number(written.value if written is not None else scheduler.default("warmup_max_lr"))
-    asked = config.node(*LR)
-    outcomes = {} if peak is None else _where_it_is_overridden(config, asked, written, peak)
+    lr = config.node(*LR)
+    outcomes = {} if peak is None else _where_it_is_overridden(config, lr, written, peak)
     if not outcomes or peak is None:
         return
-    rate = number(asked.value) if asked is not None else None
+    rate = number(lr.value) if lr is not None else None
     source = "`warmup_max_lr`" if written is not None else "its default"
     nothing = f"{'the learning rate of the run' if rate is None else f'`lr` {rate:g}'} has no effect"
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
     if len(set(outcomes.values())) > len(consequences):
-        consequences.append("the Trainer raises")
+        consequences.append("the Trainer compares it with `learning_rate` and raises")
     yield Problem(
-        LR if asked is not None else ("scheduler", "type"),
-        asked.span if asked is not None else named.span,
+        LR if lr is not None else ("scheduler", "type"),
+        lr.span if lr is not None else named.span,
         f"{scheduler.name} warms up to {source} {peak:g}: " + ", and ".join(consequences),
         outcomes,
         help=(
-            'Set both to the same number, or to "auto" under the Trainer, which compares both with `learning_rate`.'
+            'Set both to the same number, or to "auto" under the Trainer.'
             if written is not None
             else 'Add `warmup_max_lr` to `scheduler.params` with the learning rate, or with "auto" under the Trainer.'
         )
@@ -150,14 +150,12 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     )
 
 
-def _where_it_is_overridden(
-    config: Config, asked: Node | None, written: Node | None, peak: float
-) -> dict[Stack, Outcome]:
+def _where_it_is_overridden(config: Config, lr: Node | None, written: Node | None, peak: float) -> dict[Stack, Outcome]:
     """The outcome on every stack whose learning rate differs from the scheduler's."""
-    rate = number(asked.value) if asked is not None else None
+    rate = number(lr.value) if lr is not None else None
     if rate is not None:
         outcomes = {} if rate == peak else dict.fromkeys(config.stacks, OVERRIDDEN)
-    elif written is None and (config.node("optimizer") is None or (asked is not None and asked.value == AUTO)):
+    elif written is None and (config.node("optimizer") is None or (lr is not None and lr.value == AUTO)):
         outcomes = {stack: OVERRIDDEN for stack in config.stacks if stack != "deepspeed"}
     else:
         outcomes = {}
@@ -178,7 +176,7 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "type"),
             named.span,
-            f"without `warmup_type`, {scheduler.name} warms up logarithmically, the Trainer's schedules linearly",
+            f"without `warmup_type`, {scheduler.name} warms up logarithmically, but the Trainer's schedules linearly",
             ADVICE,
             help='Add "warmup_type": "linear" to `scheduler.params`, or "log" to make the default explicit.',
             label="warms up logarithmically",
@@ -228,8 +226,7 @@ def optimizer_without_type(config: Config) -> Iterator[Problem]:
             + (f"stage {stage} raises without one" if stage in (1, 2) else "the first backward pass raises"),
             rejected("initialize" if stage in (1, 2) else "train"),
             help='Add "type": "AdamW", or delete `optimizer` to train with the optimizer of the script. The Trainer '
-            "and "
-            "Accelerate leave an `optimizer` section to DeepSpeed.",
+            "and Accelerate leave an `optimizer` section to DeepSpeed.",
             label="no `type`",
         )
 
@@ -249,9 +246,9 @@ def scheduler_without_type(config: Config) -> Iterator[Problem]:
     outcomes: dict[Stack, Outcome] = {}
     consequences = []
     if "trainer" in config.stacks:
-        is_asked = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
-        outcomes["trainer"] = rejected("train") if is_asked else RISK
-        when = "the first step" if is_asked else "the first log"
+        is_read_at_every_step = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
+        outcomes["trainer"] = rejected("train") if is_read_at_every_step else RISK
+        when = "the first step" if is_read_at_every_step else "the first log"
         consequences.append(f"{when} of the Trainer raises an AttributeError")
     if "accelerate" in config.stacks:
         outcomes["accelerate"] = rejected("train")

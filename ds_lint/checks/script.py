@@ -66,7 +66,8 @@ def ungathered_weights_saved(config: Config) -> Iterator[Problem]:
             f"`{save.function}`, {_at(config, save.place)}, saves "
             f"{'large adapter weights' if save.is_adapter else 'partitioned parameters'} empty at stage 3",
             RISK if save.is_adapter else WRONG_RESULT,
-            help=f"{_how_to_save(config)} It saves what one rank has.{_EMPTY_ADAPTERS if save.is_adapter else ''}",
+            help=f"{_how_to_save(config)} The call saves what one rank has."
+            + (_EMPTY_ADAPTERS if save.is_adapter else ""),
             label="partitions the weights",
             severity="warning" if save.is_adapter else None,
             related=_related(config, save.place, "saves without gathering"),
@@ -210,8 +211,7 @@ def config_not_kept_alive(config: Config) -> Iterator[Problem]:
         f"{_at(config, unkept.load_place)}, loads the whole model on every rank",
         {"deepspeed": RISK},
         help="Assign the object to a variable that lives as long as the model. transformers has only a weak "
-        "reference to "
-        "it, and without it does not know of stage 3.",
+        "reference to it, and without it does not know of stage 3.",
         label="partitions the model too late",
         related=[
             *_related(config, unkept.place, "not kept alive"),
@@ -246,7 +246,7 @@ def batch_size_before_init(config: Config) -> Iterator[Problem]:
         f"{whole} is not {micro} * {steps} * 1",
         {"deepspeed": rejected("initialize")},
         help="Call deepspeed.init_distributed() before the model is built, or delete `gradient_accumulation_steps`. "
-        "Until then, DeepSpeed takes the world size for 1 when it reads the config, an AssertionError.",
+        "Until then, DeepSpeed takes the world size for 1, and raises an AssertionError when it reads the config.",
         label=f"needs {ranks} ranks",
         related=_related(config, early.place, "reads the config for one rank"),
     )
@@ -269,7 +269,7 @@ def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
         f"{setting} is false, {where}: at stage 3 every generated token gathers all weights",
         {"trainer": RISK},
         help=f"Delete {setting} if a GPU has memory for the whole model, or generate with vLLM (`use_vllm`). "
-        "Gathered from all ranks, layer by layer, the weights make generation take many times as long.",
+        "Gathering them from all ranks, layer by layer, makes generation take many times as long.",
         label="partitions the weights",
         related=related,
     )
@@ -293,13 +293,11 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "params", name),
             node.span,
-            f"the reference model of {trainer}, {where}, gets the "
-            f'"auto" of `scheduler.params.{name}`: the script raises',
+            f'the reference model of {trainer}, {where}, gets `scheduler.params.{name}` "auto": the script raises',
             {"trainer": rejected("initialize")},
             help="Delete `scheduler`, and set `lr_scheduler_type` and `warmup_steps` in the training arguments. trl "
-            "gives "
-            'the reference model to DeepSpeed before the Trainer fills in "auto"; before 0.7.2 it does not, and raises '
-            "for the partitioned weights.",
+            'gives the reference model to DeepSpeed before the Trainer fills in "auto"; before 0.7.2 it does not, and '
+            "raises for the partitioned weights.",
             label="not filled in yet",
             related=related,
         )

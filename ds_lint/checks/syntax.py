@@ -104,7 +104,7 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
         yield Problem(
             issue.path,
             issue.span,
-            f"{what}: the Trainer and Accelerate reject the file, DeepSpeed reads it",
+            f"{what}: the Trainer and Accelerate reject the file, but DeepSpeed reads it",
             {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"},
             help=instead,
             label=issue.kind.replace("-", " "),
@@ -287,7 +287,7 @@ def yaml(config: Config) -> Iterator[Problem]:
     elif texts and config.stack == "deepspeed":
         what_happens = f"DeepSpeed reads `{texts[0]}` as a string and raises an error"
     else:
-        what_happens = "DeepSpeed loses indented sections, the Trainer and Accelerate cannot read it"
+        what_happens = "DeepSpeed loses indented sections, and the Trainer and Accelerate cannot read it"
     yield Problem(
         None,
         first_line,
@@ -447,7 +447,7 @@ def _what_happens(config: Config, issue: SyntaxIssue) -> str:
     alone = _what_deepspeed_reads(config, issue)
     if config.stack == "deepspeed":
         return alone
-    return f"the Trainer and Accelerate reject the file, {alone}"
+    return f"the Trainer and Accelerate reject the file, and {alone}"
 
 
 def _what_becomes_of_it(config: Config, issue: SyntaxIssue) -> str:

@@ -77,8 +77,8 @@ def auto_warmup_of_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f'{_who(config, concerned)} replaces "auto" with 0 without a warm-up: {constructor.name} of '
-        f"DeepSpeed {config.knowledge.deepspeed} rejects it",
+        f'{_who(config, concerned)} replaces "auto" with 0 if the run has no warm-up: {constructor.name} of '
+        f"DeepSpeed {config.knowledge.deepspeed} rejects 0",
         dict.fromkeys(concerned, RISK),
         help=f"Give the run a warm-up, or set a number above 0{_or_upgrade(config, concerned, path)}. With 0, the run "
         "stops before the first step.",
@@ -106,8 +106,7 @@ def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
         f"DeepSpeed {config.knowledge.deepspeed} rejects it, and the run stops",
         dict.fromkeys(concerned, RISK),
         help=f'Set a whole number{_or_upgrade(config, concerned, path)}. "auto" becomes 0.9 * hidden_size ** 2, '
-        "which is a "
-        "fraction unless hidden_size is a multiple of 10.",
+        "a fraction unless hidden_size is a multiple of 10.",
         label="a fraction",
     )
 
@@ -163,8 +162,8 @@ def total_batch_size_alone(config: Config) -> Iterator[Problem]:
 
 def _warms_up(config: Config) -> bool:
     """Whether the training arguments ask for a warm-up of any length."""
-    asked = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))
-    return any(isinstance(one.value, (int, float)) and one.value > 0 for one in asked if one is not None)
+    arguments = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))
+    return any(isinstance(one.value, (int, float)) and one.value > 0 for one in arguments if one is not None)
 
 
 @rule("DS621", "value-never-matches", severity="error", effects=("rejected",))

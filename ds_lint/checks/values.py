@@ -88,7 +88,7 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
     number = int(float(str(stage.value)))
     empty = number == 3 and any(stack != "deepspeed" for stack in config.stacks)
     consequence = (
-        "the Trainer and Accelerate miss ZeRO-3 and save empty weights"
+        "the Trainer and Accelerate do not recognize stage 3 and save empty weights"
         if empty
         else "the Trainer and Accelerate do not recognize the stage"
     )
@@ -158,13 +158,14 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
         return
     path, member, outcome, plain = autos[0]  # the worst, of equals the earliest in the run, then in the file
     others = [one for one in _autos(config) if one[0] != path and config.filled_by(one[0])]
-    more = f", also of {len(others)} other keys" if len(others) > 1 else ", also of another key" * len(others)
+    more = f"those of {len(others)} other keys" if len(others) > 1 else "that of another key"
+    what, them = (f'this "auto" and {more} with values', "them") if others else ('the "auto" with a value', "it")
     yield Problem(
         path,
         member.value.span,
         f'`{dotted(path)}` is "auto" without the Trainer or Accelerate: {plain}',
         outcome,
-        help=f'Replace the "auto" with a value{more}. Only the Trainer and Accelerate fill it in.',
+        help=f"Replace {what}: only the Trainer and Accelerate fill {them} in.",
         label="not filled in",
         severity="warning" if outcome.effect == "no-effect" else None,
         related=[Related(one[1].value.span, "not filled in") for one in others],

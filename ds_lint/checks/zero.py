@@ -47,10 +47,9 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
         (ZERO,),
         member.value.span,
         f"`zero_optimization` is a boolean: DeepSpeed reads it as stage {stage}"
-        + ("" if config.stack == "deepspeed" else ", the Trainer and Accelerate raise an error"),
+        + ("" if config.stack == "deepspeed" else ", but the Trainer and Accelerate raise an error"),
         outcomes,
-        help=f'Replace it with `{{"stage": {stage}}}`, or with the stage that you want. DeepSpeed deprecates the '
-        f"boolean.",
+        help=f'Replace it with `{{"stage": {stage}}}`, or with the stage that you want. A boolean is deprecated.',
         label=f"means stage {stage}",
         severity=None if "deepspeed" in config.stacks else "error",
         fix=edits.replacement(config, (ZERO,), f'{{"stage": {stage}}}', "safe"),
@@ -74,7 +73,7 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO,),
             member.key_span,
-            f"ZeRO stage {stage} has no optimizer, neither from the config nor from the script, "
+            f"ZeRO stage {stage} gets no optimizer, neither from the config nor from the script, "
             f"{launch.at(handed.place)}: {raising} raises",
             rejected("train" if stage == 3 else "initialize"),
             help=_how_to_bring_an_optimizer(config) + ("" if handed.trains else " For inference, use stage 3."),
@@ -181,8 +180,7 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
                 f"deepspeed.initialize raises{with_passed_optimizer(config)}",
                 rejected("initialize"),
                 help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false: reduce-scatter does not "
-                "scale "
-                "gradients before the reduction.",
+                "scale gradients before the reduction.",
                 label="does not work with reduce-scatter",
                 related=beside(config, ZERO, "stage"),
                 fix=edits.deletion(config, (name,), "unsafe"),
@@ -319,7 +317,7 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
             member.value.span,
             "stage 3 no longer supports `elastic_checkpoint`: checkpoints load only at the same world size",
             NO_EFFECT,
-            help="Delete the key, at which DeepSpeed only warns. To change the world size, convert the checkpoint with "
+            help="Delete the key: DeepSpeed warns about it. To change the world size, convert the checkpoint with "
             "ds_to_universal.",
             label="has no effect",
             related=beside(config, ZERO, "stage"),
@@ -342,8 +340,7 @@ def overlap_comm_race(config: Config) -> Iterator[Problem]:
             RISK,
             help="Set `overlap_comm` to false, or upgrade to "
             f"DeepSpeed {config.knowledge.ended('overlap-comm-races')}. The backward pass may overwrite a buffer "
-            "before "
-            "its reduction ends.",
+            "before its reduction ends.",
             label="race condition",
         )
 
@@ -376,8 +373,7 @@ def gradients_stay_divided(config: Config) -> Iterator[Problem]:
         "too small",
         WRONG_RESULT,
         help=f"Delete `gradient_predivide_factor`. At stage 3 on {ranks:,} ranks, DeepSpeed divides gradients by it "
-        "and does not "
-        "multiply them by it again.",
+        "and does not multiply them by it again.",
         label="the number of ranks",
         related=beside(config, ZERO, "reduce_scatter"),
         fix=edits.deletion(config, ("gradient_predivide_factor",), "unsafe"),

@@ -1,4 +1,4 @@
-"""The baselines of a run: written if that is asked for, and the findings that they suppress."""
+"""The baselines of a run: written with --write-baseline, and the findings that they suppress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def suppress(linted: Linted, *, is_written: bool) -> list[str]:
-    """Remove the findings of the baselines, which are written first if that is asked for; returns notes for people."""
+    """Remove the findings of the baselines, which are written first if ``is_written``; returns notes for people."""
     by_path: dict[str, Linted] = {}
     for report, context in linted:
         if context.baseline is not None:
@@ -36,10 +36,10 @@ def suppress(linted: Linted, *, is_written: bool) -> list[str]:
             )
         for report, _ in files:
             known.suppress(report)
-        gone = sum(known.gone(report.path, _rule_names(context)) for report, context in _one_of_each_path(files))
-        if gone:
+        count = sum(known.outdated(report.path, _rule_names(context)) for report, context in _one_of_each_path(files))
+        if count:
             notes.append(
-                f"{shown(path)} has {counted(gone, 'finding')} that no longer {'exists' if gone == 1 else 'exist'}; "
+                f"{shown(path)} has {counted(count, 'finding')} that no longer {'exists' if count == 1 else 'exist'}; "
                 "update it with --write-baseline"
             )
     return notes

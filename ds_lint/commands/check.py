@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check(options: Options, smoke: Smoke | None = None, launches: LaunchRuns | None = None) -> int:
-    """Lint, apply fixes, train or suppress if that is asked for, print, and return the exit status."""
+    """Lint, apply fixes, train or suppress as the options demand, print, and return the exit status."""
     unreadable: list[Complaint] = []
     try:
         session = Session(options, on_error=complaints_into(unreadable))

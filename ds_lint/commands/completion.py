@@ -41,21 +41,21 @@ def commands(parser: Parser) -> list[CompletedCommand]:
     return [_command(name, helps[name], each) for name, each in named.choices.items() if name in helps]
 
 
-def _command(name: str, told: str, parser: Parser) -> CompletedCommand:
+def _command(name: str, text: str, parser: Parser) -> CompletedCommand:
     shown = [action for action in parser._actions if action.help is not argparse.SUPPRESS]  # noqa: SLF001
     options = [action for action in shown if action.option_strings]
     words = next((action for action in shown if not action.option_strings), None)
     return CompletedCommand(
         name,
-        told,
+        text,
         tuple(_option(action, name) for action in options),
         _taken(words, name) if words is not None else None,
     )
 
 
 def _option(action: argparse.Action, command: str) -> CompletedOption:
-    told = (action.help or "").replace("%%", "%")
-    return CompletedOption(tuple(action.option_strings), told, None if action.nargs == 0 else _taken(action, command))
+    text = (action.help or "").replace("%%", "%")
+    return CompletedOption(tuple(action.option_strings), text, None if action.nargs == 0 else _taken(action, command))
 
 
 def _taken(action: argparse.Action, command: str) -> Taken:

@@ -67,14 +67,14 @@ def _complaints(options: Namespace) -> Iterator[str]:
 def _refused(word: str, options: Namespace, by: str = "") -> Iterator[str]:
     """Why the options that are given cannot be combined with what this word stands for."""
     for option in (*Options.options(), *CheckOptions.options()):
-        is_given = getattr(options, option.name) and option.dashed not in options.said_by
+        is_given = getattr(options, option.name) and option.dashed not in options.given_by
         if is_given and word in option.not_with.split():
             yield _REFUSALS[word].format(by=by, name=f"--{option.dashed}")
 
 
 def _with_shown(show: str, options: Namespace) -> Iterator[str]:
-    is_asked = "output-format" not in options.said_by  # a variable of CI is about reports
-    if is_asked and options.output_format not in (None, *SHOWN_IN):
+    is_given = "output-format" not in options.given_by  # a variable of CI is about reports
+    if is_given and options.output_format not in (None, *SHOWN_IN):
         yield f"{show} has the formats {', '.join(SHOWN_IN)}, not {options.output_format}"
     yield from _refused("shown", options, show)
 
@@ -114,5 +114,5 @@ def _with_batch_script(options: Namespace) -> Iterator[str]:
 
 
 def _format(options: Namespace) -> str:
-    variable = options.said_by.get("output-format")
+    variable = options.given_by.get("output-format")
     return f"{options.output_format} ({variable})" if variable else str(options.output_format)

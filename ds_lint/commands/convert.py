@@ -51,22 +51,22 @@ class _Conversion(NamedTuple):
         return str(safe_dump(self.converted.content, sort_keys=False, allow_unicode=True, width=float("inf")))
 
 
-def convert(options: Options, wish: ConvertOptions) -> int:
+def convert(options: Options, own: ConvertOptions) -> int:
     """Write what corresponds, print notes on the rest, and return the exit status."""
     (path,) = options.paths
     try:
         session = Session(options)
-        conversion = _conversion(one_config(path, session), wish, session)
-        if wish.output is not None:
-            _write(conversion.text, wish.output, force=wish.force)
+        conversion = _conversion(one_config(path, session), own, session)
+        if own.output is not None:
+            _write(conversion.text, own.output, force=own.force)
     except (*WRONG_USAGE, UnreadableConfigError, NotConvertibleError) as error:
         return complain(error)
     documents = [conversion.source.document]
     if options.output_format == "json":
-        sys.stdout.write(harmless(_as_json(conversion, wish, session), JSON, documents))
+        sys.stdout.write(harmless(_as_json(conversion, own, session), JSON, documents))
         write_notes(session.notes, documents)
         return 0
-    if wish.output is None:
+    if own.output is None:
         sys.stdout.write(conversion.text)
         sys.stdout.flush()
     notes = [*session.notes, *_rejections(conversion.source), *joined(conversion.converted.notes)]
@@ -74,12 +74,12 @@ def convert(options: Options, wish: ConvertOptions) -> int:
     return 0
 
 
-def _conversion(config: Config, wish: ConvertOptions, session: Session) -> _Conversion:
+def _conversion(config: Config, own: ConvertOptions, session: Session) -> _Conversion:
     """The conversion of a config; raises UnreadableConfigError or NotConvertibleError."""
     path = config.document.path
     ranks, nodes = config.facts.world_size, config.facts.nodes
-    if wish.to == "fsdp":
-        target = fsdp.target_of(config.knowledge, wish.fsdp_version, ranks)
+    if own.to == "fsdp":
+        target = fsdp.target_of(config.knowledge, own.fsdp_version, ranks)
         launch = config.accelerate.launch if config.accelerate is not None else None
         if launch is not None and launch.value("use_fsdp"):
             raise NotConvertibleError(f"{path} configures FSDP already; --to deepspeed converts it")
@@ -92,7 +92,7 @@ def _conversion(config: Config, wish: ConvertOptions, session: Session) -> _Conv
         launch,
         path,
         ranks_of_machine=_of_machine(launch, ranks, nodes),
-        output=wish.output or "ds_config.json",
+        output=own.output or "ds_config.json",
     )
     return _Conversion(converted, config, fsdp.version_of(launch))
 
@@ -130,14 +130,14 @@ def _rejections(config: Config) -> Iterator[str]:
             yield f"{config.document.path} is rejected: {finding.code} {finding.message}"
 
 
-def _as_json(conversion: _Conversion, wish: ConvertOptions, session: Session) -> str:
+def _as_json(conversion: _Conversion, own: ConvertOptions, session: Session) -> str:
     source = conversion.source
     described: dict[str, object] = {
         "version": VERSION,
         "tool": {"name": "ds-lint", "version": __version__},
         **({"notes": session.notes} if session.notes else {}),
         "path": source.document.path,
-        "to": wish.to,
+        "to": own.to,
         "fsdp_version": conversion.fsdp_version,
         "target": source.knowledge.target,
         "rejected": list(_rejections(source)),

@@ -23,44 +23,44 @@ if TYPE_CHECKING:
 
 def run_check(options: Namespace) -> int:
     """Check configs, or do what ``check`` can do instead."""
-    if said := conflicts.complaint(options):
-        return complain(said)
-    asked = _options(options)
-    asked.fix = options.fix or options.fix_only
+    if complaint := conflicts.complaint(options):
+        return complain(complaint)
+    common = _options(options)
+    common.fix = options.fix or options.fix_only
     if options.show_settings:
         from ds_lint.commands.show_settings import show_settings
 
-        return show_settings(asked)
+        return show_settings(common)
     if options.show_files:
         from ds_lint.commands.show_files import show_files
 
-        return show_files(asked)
+        return show_files(common)
     if options.show_launches:
         from ds_lint.commands.show_launches import show_launches
 
-        return show_launches(asked)
+        return show_launches(common)
     if options.smoke_sbatch is not None:
         from ds_lint.commands.training_runs import write_sbatch
 
-        return write_sbatch(options, asked)
+        return write_sbatch(options, common)
     if options.watch:
         from ds_lint.commands.watch import watch
 
-        return watch(asked)
+        return watch(common)
     from ds_lint.commands.check import check
 
     if not (options.smoke or options.smoke_launches):
-        return check(asked)
+        return check(common)
     from ds_lint.commands.smoke_launches import launch_runs_of
     from ds_lint.commands.training_runs import smoke_of
     from ds_lint.linter.engine import every_rule
 
     if options.smoke_lora:
-        asked.sources.adapters = "--smoke-lora"
+        common.sources.adapters = "--smoke-lora"
     # A selection of rules does not hide what a run shows.
-    asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
+    common.extend_select = [*common.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
     launches = launch_runs_of(options) if options.smoke_launches else None
-    return check(asked, smoke_of(options) if options.smoke else None, launches)
+    return check(common, smoke_of(options) if options.smoke else None, launches)
 
 
 def run_smoke(options: Namespace) -> int:
@@ -71,9 +71,9 @@ def run_smoke(options: Namespace) -> int:
 
     if not options.command_words:
         return complain("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
-    asked = _options(options)
-    asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
-    wish = ScriptRunOptions(
+    common = _options(options)
+    common.extend_select = [*common.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
+    run_options = ScriptRunOptions(
         steps=options.steps,
         resumes=options.resume,
         seconds=options.timeout,
@@ -83,7 +83,7 @@ def run_smoke(options: Namespace) -> int:
         keep=options.keep,
         folder=options.folder,
     )
-    return smoke(asked, ScriptSmoke(options.command_words, wish, options.config, options.report))
+    return smoke(common, ScriptSmoke(options.command_words, run_options, options.config, options.report))
 
 
 def run_upgrade(options: Namespace) -> int:
@@ -98,8 +98,8 @@ def run_upgrade(options: Namespace) -> int:
         elif last is not None:
             name = "" if library == "deepspeed" else f"{library}-"
             return complain(f"--{name}to needs --{name}from, the old release")
-    if said := conflicts.complaint(options):
-        return complain(said)
+    if complaint := conflicts.complaint(options):
+        return complain(complaint)
     if not ends:
         return complain("upgrade needs the old release: --from, --transformers-from or --accelerate-from")
     return upgrade(_options(options), ends)
@@ -171,7 +171,7 @@ def run_completion(options: Namespace) -> int:
 def _options(options: Namespace) -> Options:
     """The options of a command that lints, of which few have all."""
     paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
-    variables = {name.replace("-", "_"): variable for name, variable in options.said_by.items()}
-    found = Options.of(options, paths=paths, sources=Sources.of(options, said_by=variables), said_by=options.said_by)
+    variables = {name.replace("-", "_"): variable for name, variable in options.given_by.items()}
+    found = Options.of(options, paths=paths, sources=Sources.of(options, given_by=variables), given_by=options.given_by)
     found.select = found.select or None  # of no rule at all, as of all
     return found

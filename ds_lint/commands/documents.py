@@ -41,7 +41,7 @@ def standard_input_name(options: Options) -> str:
 
 
 def documents(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[str, Document]]:
-    """The named files, and the configs in named folders, each with the path that it was asked for by.
+    """The named files, and the configs in named folders, each with the path of the command line.
 
     Complaints go to ``unreadable``. All are read before one is linted: a recipe tells of a config that was read before.
     """
@@ -81,8 +81,8 @@ def _is_in_project(found: list[tuple[str, Document]]) -> bool:
     A config that a shell script writes may be launched there.
     """
     return any(
-        os.path.isdir(asked) or document.language == "shell" or repository_of(document.path) is not None
-        for asked, document in found
+        os.path.isdir(given) or document.language == "shell" or repository_of(document.path) is not None
+        for given, document in found
     )
 
 

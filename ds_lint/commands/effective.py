@@ -77,7 +77,7 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
 
 
 def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:
-    """A line for each value, with its source beside it, or below it if both do not fit; ``signs`` stand before."""
+    """A line for each value, with its source beside it, or below it if both do not fit; ``signs`` come before."""
     signs = signs or [""] * len(values)
     texts = [visible(f"{sign}{value.key} = {_shown(value)}") for sign, value in zip(signs, values, strict=True)]
     sources = [visible(value.source) for value in values]

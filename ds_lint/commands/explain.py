@@ -43,7 +43,7 @@ def explain(subject: str, language: str | None = None) -> int:
 
 
 def _page(rule: Rule, language: str | None) -> str:
-    """The page in the language that is asked for, or in English with a note that says why."""
+    """The page in the requested language, or in English with a note that says why."""
     from ds_lint.rule_pages import pages, translations
 
     translated = translations.page(rule, language) if language is not None else None

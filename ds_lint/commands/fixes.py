@@ -135,7 +135,7 @@ def _harmless_line(line: str) -> str:
 def _files(
     options: Options, session: Session, unreadable: list[Complaint]
 ) -> Iterator[tuple[str, list[Document], LintContext]]:
-    """The configs of every file with the path that it was asked for by, and the terms that they are linted on."""
+    """The configs of every file with the path of the command line, and the terms that they are linted on."""
     files: dict[str, tuple[str, list[Document]]] = {}  # by path
     for path, document in documents(options, session, unreadable):
         files.setdefault(document.path, (path, []))[1].append(document)

@@ -66,9 +66,9 @@ def add(
 class _Commented:
     """The files that get comments: several paths may lead to one, and one may hold several configs."""
 
-    def __init__(self, asked: list[str], notes: list[str], unreadable: list[Complaint]) -> None:
+    def __init__(self, paths: list[str], notes: list[str], unreadable: list[Complaint]) -> None:
         self.comments: dict[str, int] = {}  # by file, how many were added or extended
-        self._asked = asked
+        self._paths = paths
         self._notes = notes
         self._unreadable = unreadable
         self._texts: dict[str, str] = {}  # of the files that were changed
@@ -86,7 +86,7 @@ class _Commented:
         document: Document | None = report.document
         if not report.findings or not report.document.is_utf8 or not context.takes_comments(report):
             return set()
-        if is_elsewhere(report.path, self._asked):
+        if is_elsewhere(report.path, self._paths):
             self._notes.append(about_elsewhere(report.path))
             return set()
         before = self._texts.get(file, report.document.file_text)
@@ -109,8 +109,8 @@ class _Commented:
             return {_place(one) for one in report.findings}  # a file that cannot be written gets no settings either
         self._texts[file] = changed.file_text
         self.comments[file] = self.comments.get(file, 0) + done.comments
-        gone = {id(one) for one in done.findings}
-        return {_place(one) for one, moved in now if id(moved) in gone}
+        suppressed = {id(one) for one in done.findings}
+        return {_place(one) for one, moved in now if id(moved) in suppressed}
 
 
 def _place(finding: Finding) -> Place:

@@ -49,20 +49,20 @@ def init(options: InitOptions) -> int:
         return complain(str(error))
     model = facts.model if facts.model is not None and not facts.model.is_stand_in else None
     fitting = None
-    wish = _wish(options, model)
-    complaint = composition.refusal(wish) or _misplaced(options)
+    purpose = _purpose(options, model)
+    complaint = composition.refusal(purpose) or _misplaced(options)
     if options.fit and not complaint:
         complaint = _unfit(options, facts)
-        fitting = _fastest(options, wish, facts) if not complaint else None
+        fitting = _fastest(options, purpose, facts) if not complaint else None
         if fitting is None and not complaint:
             return _tell_that_nothing_fits()
     if complaint:
         return complain(complaint)
     if fitting is not None:
-        wish = fitting.purpose
-    files = list(_files(options, wish))
+        purpose = fitting.purpose
+    files = list(_files(options, purpose))
     estimated = _notes_on_memory(fitting, facts) if fitting is not None else ()
-    notes = [f"note: {note}\n" for note in (*estimated, *_notes(options, wish, model))]
+    notes = [f"note: {note}\n" for note in (*estimated, *_notes(options, purpose, model))]
     if options.output == STANDARD_OUTPUT:
         sys.stdout.write(files[0].text)
         sys.stderr.writelines(notes)
@@ -72,8 +72,8 @@ def init(options: InitOptions) -> int:
         return complain(f"{existing[0]} already exists; use --force to overwrite it, or --output FILE")
     for file in files:
         (replacement.write if options.force else replacement.create)(file.path, file.text.encode())
-    following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}{_flags(fitting)}\n"
-    print_text("".join((_written(wish, files), *notes, following)), sys.stdout)
+    following = f"Next:\n  {_check(options)}\n  {_launch(options, purpose)}{_flags(fitting)}\n"
+    print_text("".join((_written(purpose, files), *notes, following)), sys.stdout)
     return 0
 
 
@@ -97,10 +97,10 @@ def _unfit(options: InitOptions, facts: Facts) -> str | None:
     return None
 
 
-def _fastest(options: InitOptions, wish: Purpose, facts: Facts) -> Fitting | None:
+def _fastest(options: InitOptions, purpose: Purpose, facts: Facts) -> Fitting | None:
     from ds_lint.scaffold.fitting import fastest
 
-    return fastest(wish, facts, _knowledge(options))
+    return fastest(purpose, facts, _knowledge(options))
 
 
 def _tell_that_nothing_fits() -> int:
@@ -146,9 +146,9 @@ def _knowledge(options: InitOptions) -> Knowledge:
     return keys.knowledge(choose(os.path.dirname(options.output), {}).newest)
 
 
-def _wish(options: InitOptions, model: Model | None) -> Purpose:
+def _purpose(options: InitOptions, model: Model | None) -> Purpose:
     """The purpose of the config from the options, and from the model."""
-    asked = Purpose(
+    purpose = Purpose(
         options.stack,
         options.stage if options.stage is not None else Purpose().stage,
         options.offload or Purpose().offload,
@@ -156,10 +156,10 @@ def _wish(options: InitOptions, model: Model | None) -> Purpose:
         options.nvme_path or NVME_PATH,
     )
     if model is None:
-        return asked
+        return purpose
     used = _knowledge(options)
-    return asked._replace(
-        precision=options.precision or model_needs.trained_in(model) or asked.precision,
+    return purpose._replace(
+        precision=options.precision or model_needs.trained_in(model) or purpose.precision,
         hidden_size=model_needs.size_to_write(model, options.stack, used),
         leaf_modules=model_needs.leaf_modules(model, used),
     )
@@ -176,12 +176,12 @@ def _misplaced(options: InitOptions) -> str | None:
     return None
 
 
-def _files(options: InitOptions, wish: Purpose) -> Iterator[File]:
-    yield File(options.output, dumps(composition.config(wish), indent=2) + "\n")
+def _files(options: InitOptions, purpose: Purpose) -> Iterator[File]:
+    yield File(options.output, dumps(composition.config(purpose), indent=2) + "\n")
     if options.stack == "accelerate":
         from yaml import safe_dump
 
-        launch = composition.launch_file(options.output, wish, options.sources.world_size)
+        launch = composition.launch_file(options.output, purpose, options.sources.world_size)
         text = safe_dump(launch, sort_keys=False, allow_unicode=True, width=float("inf"))
         yield File(_launch_path(options), text)
 
@@ -190,36 +190,36 @@ def _launch_path(options: InitOptions) -> str:
     return os.path.join(os.path.dirname(options.output), LAUNCH_FILE)
 
 
-def _written(wish: Purpose, files: list[File]) -> str:
+def _written(purpose: Purpose, files: list[File]) -> str:
     paths = " and ".join(file.path for file in files)
-    what = "offload of the optimizer" if wish.stage == 3 and wish.keeps_parameters else "offload"
-    offload = f", {what} to {wish.offload}" if wish.offload != "none" else ""
-    return f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {LOADERS[wish.stack]}.\n"
+    what = "offload of the optimizer" if purpose.stage == 3 and purpose.keeps_parameters else "offload"
+    offload = f", {what} to {purpose.offload}" if purpose.offload != "none" else ""
+    return f"Wrote {paths}: ZeRO stage {purpose.stage}{offload}, {purpose.precision}, for {LOADERS[purpose.stack]}.\n"
 
 
-def _notes(options: InitOptions, wish: Purpose, model: Model | None) -> Iterator[str]:
+def _notes(options: InitOptions, purpose: Purpose, model: Model | None) -> Iterator[str]:
     """Notes on what people have to know or do."""
-    if options.sources.world_size == 1 and wish.stage > 0 and wish.offload == "none":
+    if options.sources.world_size == 1 and purpose.stage > 0 and purpose.offload == "none":
         yield (
-            f"with 1 rank, stage {wish.stage} has nothing to shard: it costs time and saves no memory; "
+            f"with 1 rank, stage {purpose.stage} has nothing to shard: it costs time and saves no memory; "
             "--offload cpu saves memory, --stage 0 saves time"
         )
-    if wish.offload == "nvme":
+    if purpose.offload == "nvme":
         yield (
-            f"{wish.nvme_path} must be a writable directory on an NVMe drive of each machine (--nvme-path sets "
+            f"{purpose.nvme_path} must be a writable directory on an NVMe drive of each machine (--nvme-path sets "
             "another), and DeepSpeed needs libaio; `ds_nvme_tune` measures the best values for `aio`"
         )
         yield "a checkpoint lacks some of what is on NVMe, so a resumed run gives different results (DS702)"
     if model is not None:
-        yield from _notes_on_precision(options, wish, model)
-    if wish.stack == "deepspeed":
+        yield from _notes_on_precision(options, purpose, model)
+    if purpose.stack == "deepspeed":
         yield "the batch size of 1 and the learning rate are starting points; the script must create a schedule"
-    if wish.stack == "accelerate" and wish.stage == 3 and model is None:
+    if purpose.stack == "accelerate" and purpose.stage == 3 and model is None:
         yield 'with a model without `config.hidden_size`, the run fails: delete the three sizes that are "auto"'
 
 
-def _notes_on_precision(options: InitOptions, wish: Purpose, model: Model) -> Iterator[str]:
-    if wish.precision == "fp16" and model_needs.trained_in(model) == "bf16":
+def _notes_on_precision(options: InitOptions, purpose: Purpose, model: Model) -> Iterator[str]:
+    if purpose.precision == "fp16" and model_needs.trained_in(model) == "bf16":
         yield (
             "the model was trained or saved in bf16: its values may be too large for fp16, and then the loss becomes "
             "NaN; use --precision bf16, which needs an Ampere GPU or newer"
@@ -234,12 +234,12 @@ def _check(options: InitOptions) -> str:
     return f"ds-lint check {quote(options.output)} --stack {options.stack}{ranks}{model}"
 
 
-def _launch(options: InitOptions, wish: Purpose) -> str:
+def _launch(options: InitOptions, purpose: Purpose) -> str:
     """The command that starts a run; the Trainer has its own switch for the precision."""
-    if wish.stack == "accelerate":
+    if purpose.stack == "accelerate":
         ranks = "" if options.sources.world_size else " --num_processes N"
         return f"accelerate launch --config_file {quote(_launch_path(options))}{ranks} train.py"
-    if wish.stack == "trainer":
-        switch = f" --{wish.precision}" if wish.precision != "fp32" else ""
+    if purpose.stack == "trainer":
+        switch = f" --{purpose.precision}" if purpose.precision != "fp32" else ""
         return f"deepspeed train.py --deepspeed {quote(options.output)}{switch}"
     return f"deepspeed train.py --deepspeed --deepspeed_config {quote(options.output)}"

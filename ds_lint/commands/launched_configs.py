@@ -30,12 +30,12 @@ class LaunchedConfig(NamedTuple):
     """A config, and what tells of its run; several launches that tell the same are one, named by the first."""
 
     config: Config
-    told_by: Material | None = None
+    material: Material | None = None
 
     @property
     def origin(self) -> str | None:
         """The launch or the recipe, in words."""
-        return self.told_by.origin if self.told_by is not None else None
+        return self.material.origin if self.material is not None else None
 
 
 def launched_configs(path: str, session: Session) -> list[LaunchedConfig]:
@@ -125,9 +125,9 @@ def _read(document: Document, basis: Basis, session: Session) -> Config:
     return config
 
 
-def named_model(told_by: Material | None) -> str | None:
+def named_model(material: Material | None) -> str | None:
     """The name of the model in a launch or a recipe."""
-    return told_by.model_name if told_by is not None else None
+    return material.model_name if material is not None else None
 
 
 def _add_ranks(config: Config) -> None:

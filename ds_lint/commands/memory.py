@@ -44,26 +44,26 @@ _OPTIONS = {  # that give what is missing
 }
 
 
-def memory(options: Options, wish: MemoryOptions) -> int:
+def memory(options: Options, own: MemoryOptions) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
     (path,) = options.paths
-    if (why := _cannot_plot(wish)) is not None:
+    if (why := _cannot_plot(own)) is not None:
         return complain(why)
     try:
         session = Session(options)
         found = launched_configs(path, session)
-        answers = [answer for one in found if (answer := _answer(one, sweeps=wish.sweep)) is not None]
+        answers = [answer for one in found if (answer := _answer(one, sweeps=own.sweep)) is not None]
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
-        for said in filter(None, map(_complaint, found)):
-            sys.stderr.write(complaint(said))
+        for reason in filter(None, map(_complaint, found)):
+            sys.stderr.write(complaint(reason))
         return 2
-    if wish.plot is not None:
+    if own.plot is not None:
         if len(answers) > 1:
             last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
             return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
-        _plot(answers[0], wish.plot)
+        _plot(answers[0], own.plot)
     documents = [one.config.document for one in found]
     notes = [*session.notes, *_notes(found)]
     if options.output_format == "json":
@@ -79,13 +79,13 @@ def memory(options: Options, wish: MemoryOptions) -> int:
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 
-def _cannot_plot(wish: MemoryOptions) -> str | None:
+def _cannot_plot(own: MemoryOptions) -> str | None:
     """Why a file cannot be drawn, before anything is done; None if it can."""
-    if wish.plot is None:
+    if own.plot is None:
         return None
-    ending = os.path.splitext(wish.plot)[1].lower()
+    ending = os.path.splitext(own.plot)[1].lower()
     if ending not in (".svg", ".html", ".png"):
-        return f"--plot writes .svg, .html or .png, not {wish.plot}"
+        return f"--plot writes .svg, .html or .png, not {own.plot}"
     if ending == ".png":
         from importlib.util import find_spec
 
@@ -216,16 +216,16 @@ def _complaint(one: LaunchedConfig) -> str | None:
         "size of the model": "the shapes of the parameters are not known",
         "adapters": "the run trains adapters, and which is not known",
     }
-    told = " and ".join(reasons[one] for one in lacks)
-    return f"{place}: {told}; set {' and '.join(_OPTIONS[one] for one in lacks)}"
+    reason = " and ".join(reasons[one] for one in lacks)
+    return f"{place}: {reason}; set {' and '.join(_OPTIONS[one] for one in lacks)}"
 
 
 def _notes(found: list[LaunchedConfig]) -> Iterator[str]:
     """What is assumed, and the launches of a file that cannot be counted."""
     for one in found:
         config = one.config
-        if (said := _complaint(one)) is not None:
-            yield said
+        if (reason := _complaint(one)) is not None:
+            yield reason
         elif setup.is_dtype_assumed(config):
             yield (
                 f"{config.document.path}: the run is taken to train in 16 bit, because the training arguments are not "

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class UnreadableConfigError(ValueError):
-    """A text that no library reads as a config, or of which it is not said which config is meant."""
+    """A text that no library reads as a config, or a file of several without the place of one."""
 
 
 def one_config(path: str, session: Session) -> Config:
@@ -86,7 +86,7 @@ def document_at(path: str) -> Document:
     data = sys.stdin.buffer.read() if path == STANDARD_INPUT else bytes_of(name)
     found = documents.configs_in(data, name)
     if place:
-        found = [one for one in found if _stands_at(one, place)]
+        found = [one for one in found if _is_at(one, place)]
     if not found:
         if documents.unparsed(data, name, is_named=True):
             raise UnreadableConfigError(f"{name}: Python cannot parse it; run ds-lint check {name} to see why")
@@ -111,7 +111,7 @@ def with_place(path: str) -> tuple[str, tuple[int, ...]]:
     return path, place
 
 
-def _stands_at(document: Document, place: tuple[int, ...]) -> bool:
+def _is_at(document: Document, place: tuple[int, ...]) -> bool:
     """Whether a place is in a config: a line, in a notebook a cell, or a cell and a line of it."""
     first, last = (one[: len(place)] for one in _places(document))
     return first <= place <= last

@@ -153,14 +153,14 @@ def _about(option: Option) -> dict[str, Any]:
 
 def _add_help(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:
     names = commands.choices
-    told = commands.add_parser("help", help="print the help of a command", description="Print the help of a command.")
-    told.add_argument("command", nargs="?", choices=list(names), metavar="COMMAND", help="the command (default: all)")
+    sub = commands.add_parser("help", help="print the help of a command", description="Print the help of a command.")
+    sub.add_argument("command", nargs="?", choices=list(names), metavar="COMMAND", help="the command (default: all)")
 
     def run(options: argparse.Namespace) -> int:
         (parser if options.command is None else names[options.command]).print_help()
         return 0
 
-    told.set_defaults(run=run)
+    sub.set_defaults(run=run)
 
 
 def _at_least(least: int) -> Callable[[str], int]:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 
-    Asked: TypeAlias = tuple[str, Document]  # the path that it was asked for by
+    Found: TypeAlias = tuple[str, Document]  # the path of the command line that leads to the document
     Read: TypeAlias = Callable[[str, bool], list[Document]]  # of a path, and whether only configs are wanted
 
 _MOST_NAMED = 3  # configs in a note
 _SEARCHED = ("markdown", "notebook", "python", "shell")  # languages of files that may hold configs or none
 
 
-def with_reached(paths: list[str], found: list[Asked], session: Session, read: Read) -> list[Asked]:
+def with_reached(paths: list[str], found: list[Found], session: Session, read: Read) -> list[Found]:
     """The documents, and behind them the configs that these named files reach; ``read`` reads what was not read yet."""
     known = {os.path.realpath(document.path): document for _, document in found}
     whole = list(found)
@@ -42,10 +42,10 @@ def with_reached(paths: list[str], found: list[Asked], session: Session, read: R
     return whole
 
 
-def complain_of_others(paths: list[str], found: list[Asked], session: Session, unreadable: list[Complaint]) -> None:
+def complain_of_others(paths: list[str], found: list[Found], session: Session, unreadable: list[Complaint]) -> None:
     """Say of each named file that neither is a config nor reaches one that it is not checked."""
     known = {os.path.realpath(document.path) for _, document in found}
-    reaching = {asked for asked, _ in found}
+    reaching = {given for given, _ in found}
     for path in paths:
         if path not in reaching and os.path.realpath(path) not in known:
             _say_nothing(path, session, unreadable)

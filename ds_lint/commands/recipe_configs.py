@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 
-    Asked = tuple[str, Document]  # the path that it was asked for by
+    Found = tuple[str, Document]  # the path of the command line that leads to the document
 
 
 _FILES = ("json", "yaml")  # in documentation, a recipe is an example
 
 
 def with_named_configs(
-    found: Iterable[Asked], session: Session, read: Callable[[str], list[Document]]
-) -> Iterator[Asked]:
+    found: Iterable[Found], session: Session, read: Callable[[str], list[Document]]
+) -> Iterator[Found]:
     """The documents, and behind each recipe the config that it names; ``read`` reads what was not read before."""
     found = list(found)
     known = {os.path.realpath(document.path): document for _, document in found}
-    for asked, document in found:
-        yield asked, document
+    for given, document in found:
+        yield given, document
         if document.kind != "recipe" or document.language not in _FILES:
             continue
         if (name := TrainingRecipe(document).named) is None:
             continue
         path = located(name, document.path)
         if path is None:
-            if asked == document.path:  # a person named it, and waits for an answer
+            if given == document.path:  # a person named it, and waits for an answer
                 session.say(
                     f"{shown(document.path)} names {shown(name)}, which is not found near it, so it is not checked"
                 )
@@ -44,7 +44,7 @@ def with_named_configs(
         if config is None and not session.excludes(path):
             for config in read(path):
                 known[os.path.realpath(path)] = config
-                yield asked, config
+                yield given, config
         if config is not None and config.kind == "deepspeed":
             document.named = config
             session.add_material(TrainingRecipe(document), config.path)

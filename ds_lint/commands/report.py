@@ -84,14 +84,14 @@ def _try_fixes(linted: list[tuple[FileReport, LintContext]], unreadable: list[Co
 
 def _tell_once(reports: list[FileReport]) -> None:
     """Leave what is true of the whole project, such as releases that do not work together, to the first config."""
-    told = set()
+    seen = set()
     for report in reports:
         kept = []
         for finding in report.findings:
             same = finding.code, finding.subject, tuple((related.path, related.span) for related in finding.related)
-            if finding.kind != "project" or same not in told:
+            if finding.kind != "project" or same not in seen:
                 kept.append(finding)
-            told.add(same)
+            seen.add(same)
         report.findings = kept
 
 

@@ -30,13 +30,13 @@ def rewritten(path: str, before: str, after: str, unreadable: list[Complaint]) -
     return True
 
 
-def is_elsewhere(path: str, asked: Iterable[str]) -> bool:
+def is_elsewhere(path: str, paths: Iterable[str]) -> bool:
     """Whether a file was not named, and a link or another file leads to it out of every folder that was.
 
-    The rest of the repository is not elsewhere. ``asked`` are the paths of the command line.
+    The rest of the repository is not elsewhere. ``paths`` are those of the command line.
     """
     folders = []
-    for one in asked:
+    for one in paths:
         if os.path.isdir(one):
             folders += [one, repository_of(os.path.join(one, os.curdir))]
         elif os.path.abspath(one) == os.path.abspath(path):

@@ -71,10 +71,10 @@ def show_files(options: Options) -> int:
 def _files(options: Options, session: Session, unreadable: list[Complaint]) -> Iterator[_ShownFile]:
     for name, found in groupby(documents(options, session, unreadable), lambda one: one[1].path):
         file: _ShownFile | None = None
-        for asked, document in found:
-            is_named = asked in (STANDARD_INPUT, name)
-            is_reached = not is_named and not os.path.isdir(asked)
-            by = "named on the command line" if is_named else f"reached by {shown_path(asked)}" if is_reached else ""
+        for given, document in found:
+            is_named = given in (STANDARD_INPUT, name)
+            is_reached = not is_named and not os.path.isdir(given)
+            by = "named on the command line" if is_named else f"reached by {shown_path(given)}" if is_reached else ""
             file = file or _ShownFile(name, _kind(document), _why(document, by), [])
             if (node := _config_node(document)) is not None:
                 stack = unless_it_fails(lambda: _stack(document, session), name, unreadable)  # noqa: B023 - called at once

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
 DEFAULT = "default"
-NOT_SAID = "not set"
+NOT_SET = "not set"
 _FACTS = {fact.name: fact.dashed for fact in Sources.options() if fact.part == "facts"}
 WIDEST = 44  # columns of a value, beyond which its source is not aligned
 
@@ -130,7 +130,7 @@ def _of_a_run(options: Options, file: _File, entries: list[ConfigEntry]) -> Iter
         sayers = [(options.sources.giver(fact), getattr(options.sources, fact))]
         sayers += [(file.place_of(entry, name), getattr(entry.sources, fact)) for entry in reversed(entries)]
         sayers.append((file.place(name), getattr(file.settings.sources, fact)))
-        yield _first(name, sayers, NOT_SAID)
+        yield _first(name, sayers, NOT_SET)
     if options.sources.here:
         yield StatedValue("here", True, "--here")
 
@@ -172,7 +172,7 @@ def _others(options: Options, context: LintContext, file: _File) -> Iterator[Sta
     sayers = [(options.source("fail-on"), options.fail_on), (file.place("fail-on"), settings.fail_on)]
     yield _first("fail-on", sayers, DEFAULT, default="warning")
     yield from _of_the_search(options, file)
-    variable = options.said_by.get("output-format")
+    variable = options.given_by.get("output-format")
     yield StatedValue("output-format", *((options.output_format, variable) if variable else default_format(options)))
     yield _table("policy", [settings.beside(path) for path in settings.policy], file)
     by = "--baseline" if options.baseline else file.place("baseline")
@@ -199,8 +199,8 @@ def _of_the_search(options: Options, file: _File) -> Iterator[StatedValue]:
 
 def _joined(name: str, sayers: Mapping[str, Sequence[str]]) -> StatedValue:
     """A list that several add to."""
-    values = [value for said in sayers.values() for value in said]
-    return StatedValue(name, values, " and ".join(who for who, said in sayers.items() if said) or DEFAULT)
+    values = [value for given in sayers.values() for value in given]
+    return StatedValue(name, values, " and ".join(who for who, given in sayers.items() if given) or DEFAULT)
 
 
 def _table(name: str, value: object, file: _File) -> StatedValue:
@@ -210,8 +210,8 @@ def _table(name: str, value: object, file: _File) -> StatedValue:
 def _of_some_configs(file: _File) -> Iterator[StatedValue]:
     """The settings of the configs that a pattern matches."""
     for entry in file.settings.configs:
-        said = {"stack": entry.stack, **{name: getattr(entry.sources, fact) for fact, name in _FACTS.items()}}
-        for name, value in said.items():
+        stated = {"stack": entry.stack, **{name: getattr(entry.sources, fact) for fact, name in _FACTS.items()}}
+        for name, value in stated.items():
             if value is not None:
                 yield StatedValue(f'configs."{entry.pattern}".{name}', value, file.place_of(entry, name))
 

@@ -45,24 +45,24 @@ _NO_CONFIG = "<config of the script>"
 
 
 class ScriptSmoke(NamedTuple):
-    """What is asked for beside the options of a report."""
+    """The options of ``smoke`` itself."""
 
     command: list[str]
-    wish: ScriptRunOptions
+    run_options: ScriptRunOptions
     config: str | None = None  # the file that the script trains with, if the command does not tell
     report: str | None = None  # the HTML file to write
 
 
-def smoke(options: Options, asked: ScriptSmoke) -> int:
+def smoke(options: Options, own: ScriptSmoke) -> int:
     """Run the command, print the report, and return the exit status."""
     unable: list[Complaint] = []
     try:
-        _demand_places(asked.report, options.output_file, keep=asked.wish.keep)
+        _demand_places(own.report, options.output_file, keep=own.run_options.keep)
         session = Session(options)
-        configs_of_script = ConfigsOfScript(asked, session)
-        wish = asked.wish._replace(uses_cpu=asked.wish.uses_cpu or devices.visible() == 0)
+        configs_of_script = ConfigsOfScript(own, session)
+        run_options = own.run_options._replace(uses_cpu=own.run_options.uses_cpu or devices.visible() == 0)
         with ended_by_signal(), progress.shown(1, quiet=options.quiet) as show:
-            found, without = prove(asked.command, wish, configs_of_script.of_engine, show.config(asked.command[0]))
+            found, without = prove(own.command, run_options, configs_of_script.of_engine, show.config(own.command[0]))
             show.done(", ".join(outcome(one.verdict) for one in found) or "could not run")
     except CouldNotRun as error:
         return complain(error)
@@ -72,15 +72,15 @@ def smoke(options: Options, asked: ScriptSmoke) -> int:
     for one in found:
         report, context = configs_of_script.report_of(one.config)
         size = one.config.world_size
-        verdict = with_predictions(one.verdict, report, one.seen, asked.command, size, is_by_all=_is_by_all(context))
+        verdict = with_predictions(one.verdict, report, one.seen, own.command, size, is_by_all=_is_by_all(context))
         add_verdict(report, context, verdict, unable)
     if without is not None and (without.verdict.error is not None or not linted):
         unable.append(Complaint(None, f"the script could not be checked: {without.why}"))
-    if asked.report is not None:
+    if own.report is not None:
         try:
-            write_page([report for report, _ in linted], asked.report)
+            write_page([report for report, _ in linted], own.report)
         except OSError as error:  # the run is reported anyway
-            unable.append(Complaint(None, f"the report cannot be written: {asked.report}: {error.strerror}"))
+            unable.append(Complaint(None, f"the report cannot be written: {own.report}: {error.strerror}"))
     return finish(options, linted, session.notes, unable, can_fix=False)
 
 
@@ -104,35 +104,35 @@ def add_verdict(report: FileReport, context: LintContext, verdict: Verdict, unab
     verdicts.add_verdict(report, context, verdict)
     if verdict.status == "error":
         why = verdict.error or next((check.message for check in verdict.checks if check.status == "error"), "")
-        told = Complaint(None, f"{report.path}: the run of the script is incomplete", why)
-        unable += [told] if told not in unable else []  # of several engines of one config
+        complaint = Complaint(None, f"{report.path}: the run of the script is incomplete", why)
+        unable += [complaint] if complaint not in unable else []  # of several engines of one config
 
 
 class ConfigsOfScript:
     """The configs of a script's engines, linted with what its command tells."""
 
-    def __init__(self, asked: ScriptSmoke, session: Session) -> None:
+    def __init__(self, own: ScriptSmoke, session: Session) -> None:
         self._session = session
-        self._command = asked.command
+        self._command = own.command
         self._target = choose("", {}, installed("")).newest
-        launches = launches_of(asked.command)
+        launches = launches_of(own.command)
         nodes = max((launch.launch.nodes or 1 for launch, _ in launches), default=1)
         if nodes > 1:
             raise CouldNotRun(f"the command starts ranks on {nodes} nodes, and ds-lint smoke runs on this machine only")
         self._launch: LaunchFacts | None = launches[0][0] if len(launches) == 1 else None
         self._configs: dict[int, Config] = {}  # by the number of the engine
         self._reports: dict[str, tuple[FileReport, LintContext]] = {}
-        if asked.config is not None:
-            found = [_config_at(asked.config)]
+        if own.config is not None:
+            found = [_config_at(own.config)]
         else:
             found = [_config_at(path, launch) for launch, named in launches for path in named]
         self._named = [document for document in found if document is not None]
-        if asked.config is not None and any(map(_is_unreadable, self._named)):
-            raise CouldNotRun(f"{asked.config} cannot be read by any library; run ds-lint check to see why")
-        if asked.config is not None and not os.path.exists(asked.config):
-            raise CouldNotRun(f"{asked.config} (--config) does not exist")
-        if asked.config is not None and not self._named:
-            raise CouldNotRun(f"{asked.config} holds no DeepSpeed config")
+        if own.config is not None and any(map(_is_unreadable, self._named)):
+            raise CouldNotRun(f"{own.config} cannot be read by any library; run ds-lint check to see why")
+        if own.config is not None and not os.path.exists(own.config):
+            raise CouldNotRun(f"{own.config} (--config) does not exist")
+        if own.config is not None and not self._named:
+            raise CouldNotRun(f"{own.config} holds no DeepSpeed config")
 
     def of_engine(self, engine: EngineTrace) -> Config:
         """The config of an engine as the user wrote it; if it is in no file that is known, as DeepSpeed gets it."""
@@ -172,7 +172,7 @@ class ConfigsOfScript:
     def _lint(self, document: Document, engine: EngineTrace | None = None) -> tuple[FileReport, LintContext]:
         if document.path not in self._reports:
             context = self._session.context(document.path)
-            if engine is not None:  # the run shows its stack, whatever is said
+            if engine is not None:  # the run shows its stack, whatever ``--stack`` is
                 facts = context.basis.facts.copy()
                 facts.optimizer = engine.optimizer or (None if engine.is_trained or engine.is_refused else "")
                 is_unsaid = facts.world_size is None and facts.nodes is None

@@ -64,7 +64,7 @@ _ON_OR_OFF = [one.name for one in Options.options() if one.type == "bool | None"
 class Smoke(NamedTuple):
     """The options about runs."""
 
-    wish: RunOptions = RunOptions(RANKS, SECONDS)
+    run_options: RunOptions = RunOptions(RANKS, SECONDS)
     report: str | None = None  # the HTML file to write
     device: str = AUTO
     folder: str | None = None  # where runs may write; None: a temporary one
@@ -76,7 +76,7 @@ class Smoke(NamedTuple):
 
 def smoke_of(options: Namespace) -> Smoke:
     """The same from the options of ``check``."""
-    wish = RunOptions(
+    run_options = RunOptions(
         options.smoke_ranks or RANKS,
         options.smoke_timeout or SECONDS,
         options.smoke_build_ops,
@@ -84,7 +84,7 @@ def smoke_of(options: Namespace) -> Smoke:
         has_adapters=options.smoke_lora,
     )
     return Smoke(
-        wish,
+        run_options,
         report=None if options.smoke_launches else options.smoke_report,  # else written when the launches have run
         device=options.smoke_device or AUTO,
         folder=options.smoke_folder,
@@ -112,7 +112,7 @@ def _as_flag(name: str, value: object) -> Iterator[str]:
         yield f"--{option}={value}"
 
 
-def write_sbatch(options: Namespace, asked: Options) -> int:
+def write_sbatch(options: Namespace, common: Options) -> int:
     """Write the script of a job that trains on the nodes of a cluster; return the exit status."""
     nodes, ranks = options.nodes, options.world_size
     if nodes is None or ranks is None or ranks % nodes:
@@ -125,7 +125,7 @@ def write_sbatch(options: Namespace, asked: Options) -> int:
         arguments.append("--smoke-folder=.")  # the folder that the job is sent from, which nodes usually share
     seconds = (options.smoke_timeout or SECONDS) + (BUILDING if options.smoke_build_ops else 0.0)
     try:
-        minutes = minutes_of(_number_of_configs(asked), seconds)
+        minutes = minutes_of(_number_of_configs(common), seconds)
     except WRONG_USAGE as error:
         return complain(error)
     script = sbatch(arguments, nodes=nodes, gpus_per_node=ranks // nodes, minutes=minutes)
@@ -143,11 +143,11 @@ def write_sbatch(options: Namespace, asked: Options) -> int:
     return 0
 
 
-def _number_of_configs(asked: Options) -> int:
+def _number_of_configs(common: Options) -> int:
     """The configs that a job will find, as far as they are here."""
     unreadable: list[Complaint] = []
-    session = Session(asked, on_error=complaints_into(unreadable))
-    found = [document for _, document in documents(asked, session, unreadable)]
+    session = Session(common, on_error=complaints_into(unreadable))
+    found = [document for _, document in documents(common, session, unreadable)]
     return sum(1 for one in found if one.named is None and not one.is_unparsed) + len(unreadable)
 
 
@@ -181,14 +181,14 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
 
 def _run(linted: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[Complaint]:
     """Make the runs on ranks of our own, or on those that a launcher started together with this process."""
-    if smoke.wish.has_adapters and find_spec(PEFT) is None:
+    if smoke.run_options.has_adapters and find_spec(PEFT) is None:
         raise CouldNotRun("--smoke-lora needs peft: pip install peft")
     if not smoke.joins:
         _demand_gpus(smoke, smoke.device == GPUS and devices.visible() > 0, _NO_GPU)
     with _ranks(smoke) as ranks:
         # The releases that run are the installed ones, whatever the project pins. The ranks import theirs meanwhile.
         target = choose("", {}, installed("")).newest
-        session = _wishes(smoke, ranks)
+        session = _runs(smoke, ranks)
         for report, context in linted:
             yield from _prove(ranks, report, context, target, session, show)
 
@@ -205,15 +205,15 @@ def _prove(
     stack = report.stack or context.basis.stack
     on_phase = show.config(report.path)
     outcomes = []
-    for wish in session:
+    for run_options in session:
         try:
             verdicts = prove(
-                ranks.of(wish.mode),
+                ranks.of(run_options.mode),
                 report.document,
                 stack=stack,
                 facts=context.basis.facts,
                 target=target,
-                options=wish,
+                options=run_options,
                 on_phase=on_phase,
             )
         except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second
@@ -238,7 +238,7 @@ def _ranks(smoke: Smoke) -> Runner:
         raise CouldNotRun(str(error)) from None
 
 
-def _wishes(smoke: Smoke, ranks: Runner) -> list[RunOptions]:
+def _runs(smoke: Smoke, ranks: Runner) -> list[RunOptions]:
     """The runs to make with each config; raises CouldNotRun if the ranks cannot be started."""
     versions = ranks.versions
     may_use_gpus = smoke.device != CPU_RANKS
@@ -250,16 +250,16 @@ def _wishes(smoke: Smoke, ranks: Runner) -> list[RunOptions]:
         _demand_gpus(smoke, has_gpus, hidden or "not every rank has one")
         mode = CUDA if has_gpus else CPU
         about = _about_cpus(hidden)
-        return [smoke.wish._replace(ranks=ranks.world_size, mode=mode, is_real_world=True, about_gpus=about)]
+        return [smoke.run_options._replace(ranks=ranks.world_size, mode=mode, is_real_world=True, about_gpus=about)]
     gpus, about = devices.chosen() if may_use_gpus and hidden is None else ([], hidden)
     if not gpus:
         _demand_gpus(smoke, has_gpus=False, why=about or _NO_GPU)
-        return [smoke.wish._replace(about_gpus=_about_cpus(about))]
-    on_cpu = [] if smoke.device == GPUS else [smoke.wish]
+        return [smoke.run_options._replace(about_gpus=_about_cpus(about))]
+    on_cpu = [] if smoke.device == GPUS else [smoke.run_options]
     # DeepSpeed reads numbers only (``_get_nvml_gpu_id`` in deepspeed/accelerator/cuda_accelerator.py). An instance of
     # MIG has none, and CUDA takes the same one by itself.
     names = tuple(gpu.name for gpu in gpus if gpu.name.isdecimal())
-    on_gpus = smoke.wish._replace(ranks=len(gpus), mode=CUDA, simulates=not on_cpu, gpus=names, about_gpus=about)
+    on_gpus = smoke.run_options._replace(ranks=len(gpus), mode=CUDA, simulates=not on_cpu, gpus=names, about_gpus=about)
     return [*on_cpu, on_gpus]
 
 

@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
 
     def _fill(self, options: argparse.Namespace) -> None:
         """Give options that are not on the command line the values of their environment variables."""
-        options.said_by = {}  # by option, the variable that gives its value
+        options.given_by = {}  # by option, the variable that gives its value
         for variable, option in environment.VARIABLES.items():
             action, text = self._option_string_actions.get(option), os.environ.get(variable)
             if not text or action is None or action.default is not None or getattr(options, action.dest) is not None:
@@ -55,10 +55,10 @@ class Parser(argparse.ArgumentParser):
                 self._check_value(action, value)
             except argparse.ArgumentError as error:
                 self.error(f"{variable}: {error.message}")
-            if said := environment.complaint(option, str(value)):
-                self.error(f"{variable}: {said}")
+            if reason := environment.complaint(option, str(value)):
+                self.error(f"{variable}: {reason}")
             setattr(options, action.dest, value)
-            options.said_by[option.removeprefix("--")] = variable
+            options.given_by[option.removeprefix("--")] = variable
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """One value of an option; if there are choices, the one that is meant, in upper or lower case."""

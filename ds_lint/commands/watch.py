@@ -71,7 +71,7 @@ class _Watched:
         self._stamps = self._look() | self._stamps
 
     def wait(self) -> None:
-        """Return when a file has changed, appeared or gone, and is not being written any more."""
+        """Return when a file has changed, appeared or been deleted, and is not being written any more."""
         while True:
             begun = time.process_time()
             found = self._look()

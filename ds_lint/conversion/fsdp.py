@@ -52,7 +52,7 @@ class FsdpTarget(NamedTuple):
 
     @property
     def has_groups(self) -> bool:
-        """Whether FSDP 2 can be told how many ranks share one copy of the model."""
+        """Whether FSDP 2 has a setting for how many ranks share one copy of the model."""
         return self.reads(REPLICATES)
 
     @property
@@ -67,7 +67,7 @@ def newest_version(knowledge: Knowledge) -> int:
 
 
 def target_of(knowledge: Knowledge, version: int | None, ranks: int | None) -> FsdpTarget:
-    """The target for a wished version of FSDP; raises NotConvertibleError if the release does not have it."""
+    """The target for a version of FSDP; raises NotConvertibleError if the release does not have it."""
     newest, release = newest_version(knowledge), knowledge.target["accelerate"]
     target = FsdpTarget(version or newest, knowledge, ranks)
     if target.version > newest:
@@ -88,7 +88,7 @@ def strategy(setup: Setup) -> str:
 
 
 def is_without_fsdp(setup: Setup, target: FsdpTarget) -> bool:
-    """Whether only plain data parallelism does what is wished: FSDP 2 always shards."""
+    """Whether only plain data parallelism does what the config requests: FSDP 2 always shards."""
     return setup.sharding == "nothing" and target.version == 2
 
 
@@ -223,7 +223,7 @@ class _Reading:
         return text
 
     def forbids_prefetch(self) -> bool:
-        """Whether the backward pass does not prefetch, which only FSDP 1 can be told."""
+        """Whether the backward pass does not prefetch, which is a setting of FSDP 1 only."""
         value = self._launch.value("fsdp_backward_prefetch") or self._launch.value("fsdp_backward_prefetch_policy")
         return version_of(self._launch) == 1 and str(value).upper() == "NO_PREFETCH"
 

@@ -24,15 +24,15 @@ _OFF = (False, None)
 
 
 def notes(config: Config) -> Iterator[Note]:
-    """A note on each key that the file has and that asks for something; what is said of a section is said once."""
-    said: set[str] = set()
+    """A note on each key that the file has and that asks for something; a section and its keys share one."""
+    noted: set[str] = set()
     for visit in config.visits:
-        is_inside = any(dotted(visit.path[:length]) in said for length in range(1, len(visit.path)))
+        is_inside = any(dotted(visit.path[:length]) in noted for length in range(1, len(visit.path)))
         if is_inside or is_comment(visit.path[-1]) or not _is_of_file(visit.path, config):
             continue
         note = _note(visit, config)
         if note is not None:
-            said.add(dotted(visit.path))
+            noted.add(dotted(visit.path))
             if visit.key is None or not _asks_for_nothing(visit.path, visit.value, visit.key, config):
                 yield note
 

@@ -44,7 +44,7 @@ class Converted(NamedTuple):
 
 
 def joined(notes: list[Note]) -> list[str]:
-    """The lines, one for all keys of which the same is said."""
+    """The lines, one for all keys with the same message."""
     groups: dict[tuple[str, str, bool], list[str]] = {}
     for note in notes:
         groups.setdefault((note.subject, note.text, note.key is None), []).append(note.written)

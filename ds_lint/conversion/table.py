@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Fate(Record):
-    """An entry of the table, and the key at which it stands: the one that is asked for, or a section around it."""
+    """An entry of the table, and the key at which it is: the given one, or a section around it."""
 
     at: str
     entry: ConversionEntry
@@ -28,7 +28,7 @@ class Fate(Record):
 def fate(direction: Direction, path: KeyPath) -> Fate | None:
     """What becomes of a key; None if the table does not know it.
 
-    What is said of a section holds for its keys, but that a section is mapped says nothing of them.
+    An entry of a section holds for its keys, unless it maps the section.
     """
     entries = _entries(direction)
     for length in range(len(path), 0, -1):

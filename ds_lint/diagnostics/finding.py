@@ -112,7 +112,7 @@ class Finding(Record):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """What is the same if two launches of a config bring up the same, wherever each of them stands."""
+        """What is the same if two launches of a config bring up the same, wherever each of them is."""
         return self.code, self.key, self.span, self.effect, self.subject
 
     @property

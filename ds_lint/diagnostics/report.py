@@ -46,7 +46,7 @@ class FileReport(Record):
     fixed: list[Finding] | None = None
     unfixed: list[Unfixed] = field(factory=list)
     may_be_unfixable: bool = False
-    smoke: list[Verdict] | None = None  # None if no training run was asked for
+    smoke: list[Verdict] | None = None  # None without a training run
     fail_on: str = "warning"
     suppressed: int = 0
     in_baseline: int = 0
@@ -65,7 +65,7 @@ class FileReport(Record):
         return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
 
     def add(self, findings: list[Finding]) -> None:
-        """Put findings where they stand in the text."""
+        """Put findings where they are in the text."""
         self.findings = _in_order([*self.findings, *findings])
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Effect, Foreign, Kind, Severity
     from ds_lint.diagnostics.problem import Problem
 
-    Check = Callable[[Any], Iterator[Problem]]  # of a Config, which stands above the records
+    Check = Callable[[Any], Iterator[Problem]]  # of a Config, which is above the records
 
 RULES: list[Rule] = []
 
@@ -68,7 +68,7 @@ class Rule:
 
     @property
     def is_about_config(self) -> bool:
-        """Whether it runs with every config, also for what is about the project and is told with its first config."""
+        """Whether it runs with every config; what is about the project is reported with its first config."""
         return self.kind in ("config", "project")
 
 

@@ -154,7 +154,7 @@ class Measurements(NamedTuple):
     nvme_bytes: int  # of all ranks
     projection: Projection | None = None
     estimated: list[Estimated] = []  # noqa: RUF012 - a NamedTuple's default
-    communication: list[Communication] = []  # noqa: RUF012 - the same; by rank, if a profile was asked for
+    communication: list[Communication] = []  # noqa: RUF012 - the same; by rank, with a profile
 
 
 class Verdict(NamedTuple):
@@ -185,6 +185,6 @@ class Verdict(NamedTuple):
 
 
 def worst(statuses: list[str]) -> str:
-    """The worst of some statuses; skipped checks alone verify nothing, and are a pass of what was asked."""
+    """The worst of some statuses; skipped checks alone verify nothing, and count as a pass."""
     found = min(statuses, key=STATUSES.index, default="pass")
     return "pass" if found == "skip" else found

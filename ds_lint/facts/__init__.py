@@ -1,6 +1,6 @@
 """What is known beside the config: training arguments, model, ranks, GPU, host; none of it is required.
 
-``Sources`` is what the user said, ``readers.gather`` reads it, ``Facts`` is what came of it. This module is on the
+``Sources`` is what the user gives, ``readers.gather`` reads it, ``Facts`` is what came of it. This module is on the
 clean path of ``check``; a reader is imported only where there is something for it to read.
 """
 
@@ -67,7 +67,7 @@ class Sources(OptionRecord):
 
     async_io: bool | None = None  # whether libaio is installed; only the machine shows it
     adapters: str | None = None  # the option that says that the script trains adapters
-    said_by: str | dict[str, str] | None = None  # who gives all of them, or some by name; else options do
+    given_by: str | dict[str, str] | None = None  # who gives all of them, or some by name; else options do
 
     def __bool__(self) -> bool:
         names = ("adapters", *(one.name for one in self.options())) if vars(self) else ()
@@ -75,9 +75,9 @@ class Sources(OptionRecord):
 
     def giver(self, name: str) -> str:
         """Who gives a fact: an option, an environment variable, a settings file or a caller."""
-        if isinstance(self.said_by, str):
-            return self.said_by
-        return (self.said_by or {}).get(name, f"--{name.replace('_', '-')}")
+        if isinstance(self.given_by, str):
+            return self.given_by
+        return (self.given_by or {}).get(name, f"--{name.replace('_', '-')}")
 
     def over(self, others: Sources) -> Sources:
         """These sources, and for what they leave out, the others."""
@@ -86,7 +86,7 @@ class Sources(OptionRecord):
             first = self if getattr(self, name) is not None else others
             setattr(joined, name, getattr(first, name))
             givers[name] = first.giver(name)
-        joined.said_by = givers
+        joined.given_by = givers
         return joined
 
 
@@ -121,7 +121,7 @@ class Facts:
         self.smoke: list[Verdict] = []  # what runs of the config showed
 
     def with_recipe(self, recipe: TrainingRecipe) -> Facts:
-        """The same facts with what a recipe tells; what the user says of a fact stands."""
+        """The same facts with what a recipe tells; what the user gives takes precedence."""
         joined = self.copy()
         joined.recipe = recipe
         joined.adapters = self.adapters or recipe.adapter
@@ -134,7 +134,7 @@ class Facts:
         return joined
 
     def with_launch(self, launch: LaunchFacts) -> Facts:
-        """The same facts with what a launch tells; what the user says of a fact stands."""
+        """The same facts with what a launch tells; what the user gives takes precedence."""
         joined = self.with_recipe(launch.recipe) if launch.recipe is not None else self.copy()
         joined.launch = launch
         if self.world_size is None and self.nodes is None:

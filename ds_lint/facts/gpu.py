@@ -1,7 +1,7 @@
-"""The GPU that a run is meant for: named, or asked of ``nvidia-smi``.
+"""The GPU that a run is meant for: named, or reported by ``nvidia-smi``.
 
-``schemas/gpus.json`` has what is sold under a name. Of several sizes the largest is assumed, so that nothing is said to
-be too large which might fit; what others than the maker have built in has to be asked for.
+``schemas/gpus.json`` has what is sold under a name. Of several sizes the largest is assumed, so that nothing is
+reported to be too large which might fit; what others than the maker have built in has to be named.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def named(name: str) -> Gpu:
     sizes = [int(size[1]) for word in others if (size := _SIZE.fullmatch(word)) is not None]
     if found is None or len(sizes) != len(others) or len(sizes) > 1:
         raise UnreadableFact(f"unknown GPU {name!r}{_suggestion(name, known)}")
-    kind, asked = found.name, next(iter(sizes), None)
+    kind, named_size = found.name, next(iter(sizes), None)
     facts = known[kind]
-    if asked is not None and asked not in (*facts["memory"], *facts.get("rebuilt", ())):
+    if named_size is not None and named_size not in (*facts["memory"], *facts.get("rebuilt", ())):
         made = " or ".join(f"{size} GB" for size in facts["memory"])
-        raise UnreadableFact(f"there is no {kind} with {asked} GB: it has {made}")
-    memory = asked or max(facts["memory"])
+        raise UnreadableFact(f"there is no {kind} with {named_size} GB: it has {made}")
+    memory = named_size or max(facts["memory"])
     capability = _capability(facts["compute_capability"]) if "compute_capability" in facts else None
     return Gpu(
         kind,
@@ -75,7 +75,7 @@ def named(name: str) -> Gpu:
         capability,
         supports_bf16=capability >= _BF16_SINCE if capability else facts["bf16"],
         origin=f"{kind} with {memory} GB",
-        least_memory=(asked or min(facts["memory"])) * GIB,
+        least_memory=(named_size or min(facts["memory"])) * GIB,
     )
 
 

@@ -132,8 +132,8 @@ class LaunchFacts:
         is_no_launcher = record is None or record.starts_anything
         if own is None or (is_cluster and own.are_of_cluster) or not is_no_launcher:
             return None
-        is_told = self.launch.world_size is None and self.launch.launcher == "python"  # by the environment
-        return OwnRanks() if is_cluster or is_told else own
+        is_by_environment = self.launch.world_size is None and self.launch.launcher == "python"  # by the environment
+        return OwnRanks() if is_cluster or is_by_environment else own
 
     @property
     def memory(self) -> int | None:
@@ -211,16 +211,16 @@ class LaunchFacts:
     @property
     def noun(self) -> str:
         """What tells: a launch, or a script that no launch of the project starts."""
-        return "launch" if self.is_told else "script"
+        return "launch" if self.is_mentioned else "script"
 
     @property
     def label(self) -> str:
         """What happens at the place."""
-        return "launched here" if self.is_told else "used here"
+        return "launched here" if self.is_mentioned else "used here"
 
     @property
-    def is_told(self) -> bool:
-        """Whether findings name the launch: that one depends on the number of ranks does not show in it."""
+    def is_mentioned(self) -> bool:
+        """Whether findings mention the launch: a finding does not show that it depends on the number of ranks."""
         return self.launch.launcher != NO_LAUNCHER
 
     def may_name(self, config: Document) -> bool:

@@ -39,7 +39,7 @@ class NoAdapters(UnreadableFact):
     """Why peft makes no such adapters for a model."""
 
 
-def asked(text: str, source: str = "--lora") -> Adapters:
+def parsed(text: str, source: str = "--lora") -> Adapters:
     """The adapters that ``r=16,targets=q_proj+v_proj`` means; raises UnreadableFact."""
     given: dict[str, str] = {}
     for part in text.split(","):

@@ -23,8 +23,8 @@ def quantization(launch: LaunchFacts) -> Request | None:
     loaded = launch.script.calls.quantized if launch.script is not None else None
     if loaded is not None:
         return f"`{loaded.argument}`", launch.at(loaded.place), launch.related(loaded.place, loaded.argument)
-    asked = _quantizing_flag(launch) if launch.recipe is None else None
-    return (f"`{asked[0]}`{asked[1]}", *launch.at_flag(asked[0], asked[0])) if asked is not None else None
+    flag = _quantizing_flag(launch) if launch.recipe is None else None
+    return (f"`{flag[0]}`{flag[1]}", *launch.at_flag(flag[0], flag[0])) if flag is not None else None
 
 
 def ungathered_generation(launch: LaunchFacts) -> Request | None:
@@ -59,7 +59,7 @@ def reference_model(launch: LaunchFacts) -> Request | None:
 
 
 def _quantizing_flag(launch: LaunchFacts) -> tuple[str, str] | None:
-    """The flag with which a framework is told to quantize the model, and its value behind a space."""
+    """The flag that makes a framework quantize the model, and its value behind a space."""
     arguments = launch.launch.arguments
     name = launch.framework.quantized(arguments.get) if launch.framework is not None else None
     if name is None:

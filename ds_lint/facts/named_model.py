@@ -25,7 +25,7 @@ class NamedModel(NamedTuple):
     """``name`` is that of the Hugging Face Hub, or a folder; None if it is unknown.
 
     ``class_name`` is the class of transformers that the script loads the model with; "" if it loads with none of its
-    own, None if it is unknown which. The name stands behind ``flag``, or in the script at ``code``.
+    own, None if it is unknown which. The name is behind ``flag``, or in the script at ``code``.
     """
 
     name: str | None
@@ -146,7 +146,7 @@ def _by_default(launch: Launch, script: TrainingScript | None, class_name: str |
 def _place_of(
     source: ModelSource, launch: Launch, script: TrainingScript | None
 ) -> tuple[str | None, CodePlace | None]:
-    """Where the name of a source stands: in the words of the launch, as a default, or in the script."""
+    """Where the name of a source is: in the words of the launch, as a default, or in the script."""
     name = source.name.removeprefix(f"{ARGS}.")
     is_argument = name != source.name
     if is_argument and (flag := _flag_of(name, launch, script)) is not None:

@@ -77,14 +77,14 @@ def is_checkpointed_by_default(facts: Facts) -> bool | None:
     """Whether the framework does so unless its arguments say otherwise; None if nothing tells."""
     recipe, launch = facts.recipe, facts.launch
     if recipe is not None and recipe.record.checkpoints_by_default:
-        return _said(recipe.value(_CHECKPOINTS))
+        return _is_enabled(recipe.value(_CHECKPOINTS))
     if launch is None:
         return None
     is_of_trl = launch.script is not None and launch.script.is_configured_by_trl
     program = launch.launch.framework
     if is_of_trl or (program is not None and program.checkpoints_by_default):
         given = launch.launch.arguments.get(_CHECKPOINTS)
-        return _said(given) if given is not None or not launch.doubts else None
+        return _is_enabled(given) if given is not None or not launch.doubts else None
     return None
 
 
@@ -95,8 +95,8 @@ def _framework(facts: Facts) -> Framework | None:
     return facts.launch.framework if facts.launch is not None else None
 
 
-def _said(value: Any) -> bool | None:
-    """What an argument says that is true by default."""
+def _is_enabled(value: Any) -> bool | None:
+    """Whether an argument that is true by default is left on; None if unknown."""
     return None if value is UNKNOWN else value not in _FALSE or value is None
 
 

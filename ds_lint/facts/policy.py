@@ -41,7 +41,7 @@ class Violation(Record):
     path: tuple[str, ...]
     keyword: str
     wanted: Any  # the value of the keyword
-    schema: dict[str, Any]  # that the keyword stands in; what a keyword holds is the validator's business
+    schema: dict[str, Any]  # that the keyword is in; what a keyword holds is the validator's business
     instance: Any  # the part of the config
 
 

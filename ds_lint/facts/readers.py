@@ -29,22 +29,22 @@ def gather(sources: Sources) -> Facts:
     return facts
 
 
-def _read_world_size(facts: Facts, ranks: int, said_by: str) -> None:
+def _read_world_size(facts: Facts, ranks: int, given_by: str) -> None:
     facts.world_size = ranks
-    facts.origins["world size"] = f"{ranks}, by {said_by}"
+    facts.origins["world size"] = f"{ranks}, by {given_by}"
 
 
-def _read_nodes(facts: Facts, nodes: int, said_by: str) -> None:
+def _read_nodes(facts: Facts, nodes: int, given_by: str) -> None:
     facts.nodes = nodes
-    facts.origins["nodes"] = f"{nodes}, by {said_by}"
+    facts.origins["nodes"] = f"{nodes}, by {given_by}"
     if facts.world_size is not None and nodes > facts.world_size:
         raise UnreadableFact(f"{nodes} nodes and {facts.world_size} ranks: every node needs at least one rank")
 
 
-def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None:
+def _read_training_arguments(facts: Facts, source: object, given_by: str) -> None:
     from ds_lint.facts import training
 
-    facts.training = training.arguments_of(source, said_by)
+    facts.training = training.arguments_of(source, given_by)
     facts.origins["training arguments"] = facts.training.origin
     facts.doubts = [
         f"{facts.training.origin}: {name} is not a training argument, so it counts as one of the script's own; "
@@ -53,54 +53,54 @@ def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None
     ]
 
 
-def _read_model(facts: Facts, name: str, said_by: str) -> None:
+def _read_model(facts: Facts, name: str, given_by: str) -> None:
     from ds_lint.facts import model
 
     facts.model = model.load(name)
-    facts.origins["model"] = f"{facts.model.origin}, by {said_by}"
+    facts.origins["model"] = f"{facts.model.origin}, by {given_by}"
 
 
-def _read_parameters(facts: Facts, text: str, said_by: str) -> None:
+def _read_parameters(facts: Facts, text: str, given_by: str) -> None:
     """Take the number of parameters for a model whose own shapes are not known, or are packed."""
     from ds_lint.facts import parameter_count
 
     count = parameter_count.parameter_count(text)
     if facts.model is None or facts.model.parameter_count is None:
         facts.model = parameter_count.stand_in(count)
-        facts.origins["model"] = f"{facts.model.origin}, by {said_by}"
+        facts.origins["model"] = f"{facts.model.origin}, by {given_by}"
 
 
-def _read_gpu(facts: Facts, name: str, said_by: str) -> None:
+def _read_gpu(facts: Facts, name: str, given_by: str) -> None:
     from ds_lint.facts import gpu
 
     facts.gpu = gpu.named(name)
-    facts.origins["GPU"] = f"{facts.gpu.origin}, by {said_by}"
+    facts.origins["GPU"] = f"{facts.gpu.origin}, by {given_by}"
 
 
-def _read_gpu_memory(facts: Facts, text: str, said_by: str) -> None:
+def _read_gpu_memory(facts: Facts, text: str, given_by: str) -> None:
     """The memory of each GPU, whatever its name says."""
     from ds_lint.facts import gpu, host
 
     facts.gpu = gpu.of_size(host.size(text), facts.gpu)
-    facts.origins["GPU"] = f"{facts.gpu.origin}, by {said_by}"
+    facts.origins["GPU"] = f"{facts.gpu.origin}, by {given_by}"
 
 
-def _read_host_memory(facts: Facts, text: str, said_by: str) -> None:
+def _read_host_memory(facts: Facts, text: str, given_by: str) -> None:
     from ds_lint.facts import host
 
     facts.host_memory = host.size(text)
-    facts.origins["host memory"] = f"{text.strip()}, by {said_by}"
+    facts.origins["host memory"] = f"{text.strip()}, by {given_by}"
 
 
-def _read_lora(facts: Facts, text: str, said_by: str) -> None:
+def _read_lora(facts: Facts, text: str, given_by: str) -> None:
     from ds_lint.facts import lora
 
-    facts.lora = lora.asked(text, said_by)
-    facts.adapters = facts.adapters or said_by
-    facts.origins["adapters"] = f"{text.strip()}, by {said_by}"
+    facts.lora = lora.parsed(text, given_by)
+    facts.adapters = facts.adapters or given_by
+    facts.origins["adapters"] = f"{text.strip()}, by {given_by}"
 
 
-def _look_around(facts: Facts, _is_here: bool, _said_by: str) -> None:
+def _look_around(facts: Facts, _is_here: bool, _given_by: str) -> None:
     """Ask this machine for the facts that are not given."""
     from ds_lint.facts import gpu, host
 

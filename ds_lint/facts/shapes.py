@@ -72,9 +72,9 @@ def broken(config: JsonObject) -> str | None:
     text = config.get("text_config")
     for part in (config, *([text] if isinstance(text, dict) else [])):
         described = _described(part)
-        for key, stands_in in described["keys"].items() if described is not None else ():
-            _, value = _of_key(key, stands_in, part)
-            if stands_in.get("is_text") or value is None or isinstance(value, (bool, float)):
+        for key, substitute in described["keys"].items() if described is not None else ():
+            _, value = _of_key(key, substitute, part)
+            if substitute.get("is_text") or value is None or isinstance(value, (bool, float)):
                 continue
             if not isinstance(value, int):
                 return f"`{key}` is {str(value)[:_LONGEST]!r} and not a number"
@@ -178,16 +178,16 @@ def _values(keys: dict[str, Substitute], config: JsonObject) -> dict[str, bool |
     """What each key is, also where the config leaves it out; None where one is not known."""
     values: dict[str, bool | int | str | Unknown] = {}
     left: dict[str, bool | int | str] = {}
-    for key, stands_in in keys.items():
-        is_given, given = _of_key(key, stands_in, config)
-        if isinstance(given, str if stands_in.get("is_text") else int):
+    for key, substitute in keys.items():
+        is_given, given = _of_key(key, substitute, config)
+        if isinstance(given, str if substitute.get("is_text") else int):
             values[key] = given
         elif given is not None:
             return None
-        elif is_given and "null" in stands_in:
-            left[key] = stands_in["null"]
-        elif not is_given and "missing" in stands_in:
-            left[key] = stands_in["missing"]
+        elif is_given and "null" in substitute:
+            left[key] = substitute["null"]
+        elif not is_given and "missing" in substitute:
+            left[key] = substitute["missing"]
         else:
             return None
     values |= {key: value for key, value in left.items() if not isinstance(value, str)}
@@ -197,9 +197,9 @@ def _values(keys: dict[str, Substitute], config: JsonObject) -> dict[str, bool |
     return None if UNKNOWN in values.values() else values
 
 
-def _of_key(key: str, stands_in: Substitute, config: JsonObject) -> tuple[bool, Any]:
+def _of_key(key: str, substitute: Substitute, config: JsonObject) -> tuple[bool, Any]:
     """Whether a config has a key under one of its names, and the value that counts."""
-    for name in (*stands_in.get("over", ()), key, *stands_in.get("also", ())):
+    for name in (*substitute.get("over", ()), key, *substitute.get("also", ())):
         value = _given(config, name, UNKNOWN)
         if value is not UNKNOWN:
             return True, value

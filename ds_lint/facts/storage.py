@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
 
-    # The folder as it is written, who has it, and where it stands in the script of the launch.
+    # The folder as it is written, who has it, and where it is in the script of the launch.
     Storage: TypeAlias = tuple[str, Literal["local", "shared"], Span]
 
 _SAVED = re.compile(r"\.save_checkpoint\(\s*\w*args\.(\w+)")  # the flag that names the folder of a checkpoint

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Argument(Record):
     """One training argument.
 
-    ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing stands behind it; the type of the
-    field decides what becomes of it. ``document`` and ``span`` are where it stands, if it stands in a file.
+    ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing is behind it; the type of the
+    field decides what becomes of it. ``document`` and ``span`` are where it is, if it is in a file.
     """
 
     value: Any
@@ -70,12 +70,12 @@ class TrainingArguments:
 
     @property
     def documents(self) -> list[Document]:
-        """The files that the arguments stand in, each once."""
+        """The files that the arguments are in, each once."""
         return list({id(one.document): one.document for one in self.given.values() if one.document}.values())
 
     @property
     def says(self) -> object:
-        """The values, by which two sets of arguments are the same wherever they stand."""
+        """The values, by which two sets of arguments are the same wherever they are."""
         given = tuple((name, repr(one.value)) for name, one in sorted(self.given.items()))
         return given, tuple((name, repr(one)) for name, one in sorted(self.defaults.items()))
 
@@ -101,17 +101,17 @@ class TrainingArguments:
         return {name: meant for name in self.others if (meant := slip(name.removeprefix("no_"), fields))}
 
 
-def arguments_of(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
+def arguments_of(source: object, given_by: str = "--trainer-args") -> TrainingArguments:
     """The arguments that a path, a string of flags or an object of TrainingArguments gives; raises UnreadableFact."""
     if not isinstance(source, str) and not hasattr(source, "__fspath__"):
         found = of_object(source)
     elif (text := str(source)).lstrip().startswith("--"):
-        found = of_flags(text, said_by)
+        found = of_flags(text, given_by)
     elif text.strip():
         is_command = " " in text and not os.path.exists(text)
-        found = (of_launch(text, said_by) if is_command else None) or of_file(text)
+        found = (of_launch(text, given_by) if is_command else None) or of_file(text)
     else:
-        raise UnreadableFact(f"{said_by} is empty; give a file, or flags such as --bf16")
+        raise UnreadableFact(f"{given_by} is empty; give a file, or flags such as --bf16")
     if not found.given:
         meant = next((f"; did you mean {meant}?" for meant in found.slips.values()), "")
         raise UnreadableFact(f"{found.origin} names no field of TrainingArguments{meant}")
@@ -141,7 +141,7 @@ def of_flags(text: str, origin: str) -> TrainingArguments:
 
 
 def flag_values(words: Iterable[str | None]) -> dict[str, Any]:
-    """What stands behind each flag, as HfArgumentParser takes them; None, or a shell variable, is unknown."""
+    """What is behind each flag, as HfArgumentParser takes them; None, or a shell variable, is unknown."""
     found: dict[str, Any] = {}
     name, values = "", list[str | None]()
     for word in [*words, "--"]:

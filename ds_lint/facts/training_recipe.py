@@ -148,7 +148,7 @@ class TrainingRecipe:
         return family_of_name(self.model_name)
 
     noun, label = "recipe", "named here"
-    is_told = False  # its arguments have their places
+    is_mentioned = False  # its arguments have their places
     fills_in = False
     stack: Stack = "trainer"
 
@@ -165,10 +165,10 @@ class TrainingRecipe:
     def says(self) -> object:
         """What decides about findings: recipes with the same find the same."""
         quantization = self.quantization
-        asked = None if quantization is None else (quantization.name, repr(quantization.argument.value))
+        quantized = None if quantization is None else (quantization.name, repr(quantization.argument.value))
         training = None if self.training is None else self.training.says
         model = self.model or self.family
-        return self.framework, training, self.adapter, asked, model and model.path
+        return self.framework, training, self.adapter, quantized, model and model.path
 
     @property
     def origin(self) -> str:
@@ -244,7 +244,7 @@ class TrainingRecipe:
         given: dict[str, Argument] = {}
         defaults: dict[str, Any] = {}
         for name in names:
-            found = [self._argument(state, name) for state in states] or [self._said(name)]
+            found = [self._argument(state, name) for state in states] or [self._given(name)]
             first = found[0]
             agree = all(_is_same(first, one) for one in found[1:])
             argument = first if agree else Argument(UNKNOWN, "")
@@ -263,13 +263,13 @@ class TrainingRecipe:
             return self._computed(state, name)
         if name in state["sets"]:
             return Argument(UNKNOWN, "")
-        if (said := self._said(name)) is not None:
-            return said
+        if (given := self._given(name)) is not None:
+            return given
         if name in state["unknown"]:
             return Argument(UNKNOWN, "")
         return Argument(state["defaults"][name], "") if name in state["defaults"] else None
 
-    def _said(self, name: str) -> Argument | None:
+    def _given(self, name: str) -> Argument | None:
         found = self.fields.get(name)
         return None if found is None else self._at(found, _typed(found.value, name, converts=self.record is not SCRIPT))
 
@@ -286,9 +286,9 @@ class TrainingRecipe:
             if not text.startswith("cfg.") or text.count(".") != 1:
                 return UNKNOWN
             field = text.removeprefix("cfg.")
-            if (said := self.value(field)) is not None:
+            if (value := self.value(field)) is not None:
                 read.append(field)
-                return UNKNOWN if said == "auto" else _converted(said)
+                return UNKNOWN if value == "auto" else _converted(value)
             if field in state["unknown"]:
                 return UNKNOWN
             default = state["defaults"].get(field)

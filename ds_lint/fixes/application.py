@@ -1,6 +1,6 @@
 """Applying the fixes of findings to a text, and keeping only those that do what they promise.
 
-A fix is kept if its finding is gone, no finding is new, and whoever could read the text still can. Written
+A fix is kept if its finding disappears, no finding is new, and whoever could read the text still can. Written
 keys are fixed before any are added, because a misspelled key may be the missing one; safe fixes go first, because an
 unsafe one may guess what a safe one knows. In a text that no library can read, only its syntax is fixed, because its
 structure is a guess.
@@ -102,7 +102,7 @@ def fix_one(
 
 def allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callable[[Finding, FileReport], bool]:
     """Whether a fix may be applied: of these rules, and in a text that no library can read only one of its syntax."""
-    asked: list[tuple[Document, bool]] = []  # the last text, and whether it is readable: all findings ask for it
+    last: list[tuple[Document, bool]] = []  # the last text, and whether it is readable: all findings ask for it
 
     def is_allowed(finding: Finding, report: FileReport) -> bool:
         if (
@@ -113,9 +113,9 @@ def allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callab
             return False
         if finding.kind == "syntax":
             return True
-        if not asked or asked[0][0] is not report.document:
-            asked[:] = [(report.document, is_readable(report.document))]
-        return asked[0][1]
+        if not last or last[0][0] is not report.document:
+            last[:] = [(report.document, is_readable(report.document))]
+        return last[0][1]
 
     return is_allowed
 

@@ -86,7 +86,7 @@ def replacement_in(document: Document, member: Member, value: object, safety: Sa
 
 
 def written(config: Config, path: KeyPath, value: object, safety: Safety) -> Fix | None:
-    """Add a key that is not there, such as a default that is to be explicit, with the sections that it stands in."""
+    """Add a key that is not there, such as a default that is to be explicit, with the sections that it is in."""
     text = spelled(value, config.document)
     return _fix(f"Add `{dotted(path)}` with {text}", safety, _addition(config, path, text))
 
@@ -132,7 +132,7 @@ def _fix(title: str, safety: Safety, edits: list[Edit] | None) -> Fix | None:
 
 
 def _removal(text: str, section: Node, member: Member) -> list[Edit] | None:
-    """The edits that delete a member: one, or two where a comment stands between it and the comma before it."""
+    """The edits that delete a member: one, or two where a comment is between it and the comma before it."""
     before, after = layout.neighbours(section, member)
     start, end = member.key_span.start, member.value.span.end
     comma_before = layout.after_space(text, before.value.span.end) if before else -1
@@ -141,7 +141,7 @@ def _removal(text: str, section: Node, member: Member) -> list[Edit] | None:
     if not _is_clear(text, section, before, member) or not _is_clear(text, section, member, after):
         return None
     if has_comma and text[end:comma].strip(" \t"):
-        return None  # the comma stands on a line of its own, or behind a comment
+        return None  # the comma is on a line of its own, or behind a comment
     end = comma + 1 if has_comma else end
     if before is None and after is None and layout.has_braces(text, section):
         inside = Span(section.span.start + 1, section.span.end - 1)
@@ -161,7 +161,7 @@ def _removal(text: str, section: Node, member: Member) -> list[Edit] | None:
 
 
 def _is_clear(text: str, section: Node, one: Member | None, other: Member | None) -> bool:
-    """Whether nothing but space, comments and one comma stands between two members, or a member and the braces."""
+    """Whether nothing but space, comments and one comma is between two members, or a member and the braces."""
     if one is None:
         if not layout.has_braces(text, section):
             return True

@@ -1,6 +1,6 @@
 r"""How the members of an object are laid out in a text: on which lines, how far indented, with which separators.
 
-For edits that keep to what stands around them. The text may be JSON, or what hjson reads: comments, members without
+For edits that keep to what is around them. The text may be JSON, or what hjson reads: comments, members without
 commas, keys and values without quotes, no braces around it all. Lines end at ``\n``, ``\r\n`` or ``\r``.
 """
 
@@ -75,13 +75,13 @@ def line_break(text: str, pos: int) -> str:
 
 
 def begins_line(text: str, pos: int) -> bool:
-    """Whether nothing but indentation stands before a place on its line."""
+    """Whether nothing but indentation is before a place on its line."""
     pos = before_blanks(text, pos)
     return pos == 0 or text[pos - 1] in "\r\n"
 
 
 def ends_line(text: str, pos: int) -> bool:
-    """Whether nothing but a comment stands behind a place on its line."""
+    """Whether nothing but a comment is behind a place on its line."""
     pos = after_blanks(text, pos)
     if text.startswith("/*", pos):
         close = text.find("*/", pos + 2)
@@ -90,7 +90,7 @@ def ends_line(text: str, pos: int) -> bool:
 
 
 def has_braces(text: str, section: Node) -> bool:
-    """Whether an object stands in braces: the root of an hjson text may not."""
+    """Whether an object is in braces: the root of an hjson text may not."""
     return text.startswith("{", section.span.start) and text.startswith("}", section.span.end - 1)
 
 
@@ -120,7 +120,7 @@ def neighbours(section: Node, member: Member) -> tuple[Member | None, Member | N
 class Style(Record):
     """How a further member of an object would be written."""
 
-    colon: str = ": "  # what stands between a key and its value
+    colon: str = ": "  # what is between a key and its value
     separator: str = ", "  # between two members that share a line
     newline: str = ""  # between two members that do not; empty where they share one
     indent: str = ""
@@ -159,7 +159,7 @@ def style_of(text: str, root: Node, section: Node) -> Style:
 
 
 def _colon(text: str, member: Member) -> str | None:
-    """What stands between a key and its value, if it is a colon with blanks around it."""
+    """What is between a key and its value, if it is a colon with blanks around it."""
     between = text[member.key_span.end : member.value.span.start]
     return between if between.strip(_BLANK) == ":" else None
 

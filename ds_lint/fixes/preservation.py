@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def keeps_the_rest(before: Document, after: Document, edits: Sequence[Edit]) -> bool:
-    """Whether the file has the same values as before wherever no edit is; other languages are not asked."""
+    """Whether the file has the same values as before wherever no edit is; other languages are not compared."""
     rest = _leaves if before.kind == "accelerate" else _statements if before.language == "python" else None
     if rest is None:
         return True
@@ -29,7 +29,7 @@ def keeps_the_rest(before: Document, after: Document, edits: Sequence[Edit]) -> 
 
 
 def _places(edits: Sequence[Edit]) -> list[Span]:
-    """Where what the edits write stands once all are applied."""
+    """Where what the edits write is once all are applied."""
     places, moved = [], 0
     for edit in sorted(edits, key=lambda edit: edit.span.start):
         start = edit.span.start + moved

@@ -1,7 +1,7 @@
 """Comments that suppress findings, added to a text that may have comments.
 
-A comment stands above the line with the finding, because behind a value without quotes hjson reads it as part of the
-value. Every text is linted before it is returned: the findings are gone, and there are no new ones.
+A comment goes above the line with the finding, because behind a value without quotes hjson reads it as part of the
+value. Every text is linted before it is returned: the findings have disappeared, and none is new.
 """
 
 from __future__ import annotations

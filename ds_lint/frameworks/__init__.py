@@ -26,7 +26,7 @@ TRAINERS = frozenset((
 _FEWEST = 3
 
 
-def told_by(keys: Sequence[str]) -> tuple[str, list[str]]:
+def recognized(keys: Sequence[str]) -> tuple[str, list[str]]:
     """The framework that a mapping with these keys is a recipe for, by name, and the keys that tell; else nothing."""
     for framework in FRAMEWORKS.values():
         found = [key for key in keys if key in framework.keys]

@@ -49,7 +49,7 @@ def schema(knowledge: Knowledge, *, identity: str | None = None) -> Schema:
 
 
 def text(published: Schema) -> str:
-    """A schema as it is printed and checked in: a key without keys of its own stands on one line."""
+    """A schema as it is printed and checked in: a key without keys of its own is on one line."""
     return _text(published, 0) + "\n"
 
 

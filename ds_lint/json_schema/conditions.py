@@ -1,6 +1,6 @@
 """What depends on another key: the parameters of the optimizer and the scheduler, and the batch sizes.
 
-Which parameters a type takes is asked of ``ds_lint.semantics.constructors``, for every switch that leads to another
+Which parameters a type takes comes from ``ds_lint.semantics.constructors``, for every switch that leads to another
 constructor.
 """
 
@@ -54,7 +54,7 @@ def _when(condition: Schema, consequence: Schema) -> Schema:
 
 
 def _has_no_filled_batch() -> Schema:
-    """Where one batch size is filled, nothing can be said of the others."""
+    """Where one batch size is filled, the others have no condition."""
     filled = {"anyOf": [AUTO, reference("template")]}
     return {"properties": {name: {"not": filled} for name in BATCH_SIZES}}
 
@@ -279,11 +279,11 @@ def _scheduler(name: str, target: SchemaTarget) -> Iterator[Schema]:
         return
     params = _parameters("scheduler", name, [constructor], target)
     texts = ("description", "markdownDescription", "default")
-    told = {key: {part: one[part] for part in texts if part in one} for key, one in params.items()}
+    documented = {key: {part: one[part] for part in texts if part in one} for key, one in params.items()}
     checked = {key: {part: fact for part, fact in one.items() if part not in texts} for key, one in params.items()}
     is_this = _type_in("scheduler", {"const": name})
     if not constructor.is_torch:
-        yield _when(is_this, _in_params("scheduler", {"properties": told}))
+        yield _when(is_this, _in_params("scheduler", {"properties": documented}))
     closed: Schema = {"properties": checked, "additionalProperties": False}
     if constructor.required():
         closed["required"] = constructor.required()

@@ -145,7 +145,7 @@ def _below(key: Key, target: SchemaTarget) -> Schema:
 
 
 def _element(key: Key, target: SchemaTarget, path: KeyPath) -> Schema:
-    """An element of an array, or what stands under a name of the user's own: nothing checks what kind it is."""
+    """An element of an array, or what is under a name of the user's own: nothing checks what kind it is."""
     words = documentation(path)
     return {**described(words.get("text", ""), None, words.get("url")), **_below(key, target)}
 

@@ -47,10 +47,10 @@ def _key_lines(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
     words = documentation(key.path)
     if words.get("text"):
         yield EntryLine("meaning", words["text"])
-    if gone := removal(key, knowledge):
-        yield EntryLine("removed", f"DeepSpeed {gone.since} and later reject a config that has it")
-        if gone.instead:
-            yield EntryLine("instead", gone.instead)
+    if removed := removal(key, knowledge):
+        yield EntryLine("removed", f"DeepSpeed {removed.since} and later reject a config that has it")
+        if removed.instead:
+            yield EntryLine("instead", removed.instead)
     if key.facts.get("type") or "enum" in key.facts or "one_of" in key.facts:
         yield EntryLine("type", _type(key.facts))
     if "default" in key.facts:

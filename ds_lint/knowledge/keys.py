@@ -91,7 +91,7 @@ class Key:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether a single value is wanted: what stands below an object in its place, nothing reads."""
+        """Whether a single value is wanted: what is below an object in its place, nothing reads."""
         types = self.facts.get("type", ())
         return not _SCALARS.isdisjoint([types] if isinstance(types, str) else types) and "object" not in types
 
@@ -163,7 +163,7 @@ class Target(Record):
 class Knowledge:
     """Everything ds-lint knows about the libraries of one target; ``trace`` notes what its answers depend on.
 
-    An answer is kept, so that a trace knows of what was asked only if no one has asked before: ``traced`` makes a
+    An answer is kept, so that a trace records only the first access: ``traced`` makes a
     knowledge for a trace, and ``knowledge`` one that all others share, between threads too.
     """
 
@@ -275,7 +275,7 @@ class Knowledge:
         return record_at(tables.load(library), record, self.target[library]) is not None
 
     def ended(self, behaviour: str) -> str:
-        """The release with which a behaviour of older ones was gone."""
+        """The first release without a behaviour of older ones."""
         return self.releases[self._order[self._overlay["behaviours"][behaviour]["until"]] + 1]
 
     def parameters(self, callable_name: str) -> dict[str, ParameterFacts]:
@@ -360,8 +360,8 @@ class Knowledge:
     def keys_since(self) -> int:
         """The place of the first release from which on the keys are those of the target."""
         if self._keys_since is None:
-            asked, trace = traced(self._target)
-            pending = [asked.root]
+            recorded, trace = traced(self._target)
+            pending = [recorded.root]
             for section in pending:
                 pending += [key for name in section.names() if (key := section.child(name)) is not None]
             self._keys_since = trace.first
@@ -480,7 +480,7 @@ class Knowledge:
 
 
 def traced(target: Target) -> tuple[Knowledge, Trace]:
-    """What the libraries of a target know, and the trace of what is asked of it."""
+    """What the libraries of a target know, and the trace of what is looked up in it."""
     from ds_lint.knowledge.trace import Trace  # for a range of releases
 
     trace = Trace()

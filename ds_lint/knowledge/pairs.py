@@ -1,4 +1,4 @@
-"""Releases that do not work together: ``schemas/pairs.json``, asked about the releases that a project pins."""
+"""Releases that do not work together: ``schemas/pairs.json``, looked up for the releases that a project pins."""
 
 from __future__ import annotations
 

@@ -78,14 +78,14 @@ class ValueFacts(Dated, total=False):
 
 
 class NewName(TypedDict, total=False):
-    """What a key that is gone is called now."""
+    """What a removed key is called now."""
 
     to: str
     value: str  # in words, how the value is written under the new name, where not as before
 
 
 class KeyFacts(ValueFacts, total=False):
-    """What is known of a key in one release, or with ``runs`` in each; of a section also what stands below it."""
+    """What is known of a key in one release, or with ``runs`` in each; of a section also what is below it."""
 
     runs: list[KeyFacts]
     keys: dict[str, KeyFacts]
@@ -206,7 +206,7 @@ class StackFacts(Dated, total=False):
     default_is: str  # the expression of a default that is not a constant
     bare: Any  # what a flag without a value stands for, if the field has that in its metadata
     choices: list[str]  # words too
-    environment: str  # the variable that is asked where the field is not given
+    environment: str  # the variable that is read where the field is not given
     otherwise: Any  # what stands in for that; in fsdp_plugin also by the version of FSDP
     # launchers
     reads: list[str]  # names of launch_arguments and of keys; a name that ends with * is a prefix
@@ -548,13 +548,13 @@ _Value = TypedDict("_Value", {"with": str})  # in words, or the expression
 
 
 class Overwrite(_Value):
-    """A key that is set whatever stands there, and by whom."""
+    """A key that is set whatever is there, and by whom."""
 
     by: list[Stack]
 
 
 class Fill(Overwrite):
-    """A key whose "auto" is replaced; what may differ between the stacks is told for each."""
+    """A key whose "auto" is replaced; what may differ between the stacks is there for each."""
 
     matched: bool
     floored: dict[Stack, bool]  # whether a number below 1 becomes 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
     Record = TypeVar("Record", StackFacts, ModelFacts, StackBehaviour, Defaults)
-    Told = dict[str, Any]  # what is to be a Fill or an Overwrite: each step below adds to it
+    Partial = dict[str, Any]  # what is to be a Fill or an Overwrite: each step below adds to it
 
 TRAINER_TABLES: tuple[StackTable, ...] = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
 
@@ -107,7 +107,7 @@ def _run(record: Record, order: dict[str, int], place: int) -> Record | None:
     return None
 
 
-def _fills(extracted: dict[str, StackFacts], words: dict[str, dict[str, str]]) -> dict[str, Told]:
+def _fills(extracted: dict[str, StackFacts], words: dict[str, dict[str, str]]) -> dict[str, Partial]:
     """What an ``"auto"`` is replaced by: the first source, which the later ones only stand in for."""
     first = {path: facts["sources"][0] for path, facts in extracted.items()}
     return {
@@ -121,7 +121,7 @@ def _fills(extracted: dict[str, StackFacts], words: dict[str, dict[str, str]]) -
     }
 
 
-def _overwrites(extracted: dict[str, StackFacts], words: dict[str, dict[str, str]]) -> dict[str, Told]:
+def _overwrites(extracted: dict[str, StackFacts], words: dict[str, dict[str, str]]) -> dict[str, Partial]:
     """What is written over any value.
 
     Where it is written on a condition, only words can say whether a config alone tells that it holds: no words, no
@@ -136,11 +136,11 @@ def _overwrites(extracted: dict[str, StackFacts], words: dict[str, dict[str, str
     return found
 
 
-def _joined(trainer: dict[str, Told], accelerate: dict[str, Told], prepares: bool) -> dict[str, Any]:
+def _joined(trainer: dict[str, Partial], accelerate: dict[str, Partial], prepares: bool) -> dict[str, Any]:
     """The facts of both, and by whom; on the stack of the Trainer, Accelerate acts too where it prepares the engine.
 
     Where the two do not do the same, ``by`` names both and the facts are the Trainer's, but ``floored`` and ``number``
-    are told for each stack.
+    are given for each stack.
     """
     joined = {}
     for path, facts in {**accelerate, **trainer}.items():
@@ -153,7 +153,7 @@ def _joined(trainer: dict[str, Told], accelerate: dict[str, Told], prepares: boo
     return joined
 
 
-def _as_fill(overwrite: Told) -> Fill:
+def _as_fill(overwrite: Partial) -> Fill:
     """An overwritten key in the words of a filled one: any value is replaced, and so is ``"auto"``."""
     text = f"{overwrite['with']}, whatever it says" if overwrite["always"] else overwrite["with"]
     stacks = overwrite["by"]

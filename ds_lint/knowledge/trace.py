@@ -25,16 +25,16 @@ class Trace(Record):
         self.first = max(self.first, place)
 
     def add_table(self, library: StackLibrary, name: StackTable) -> None:
-        """Note that a table about transformers or Accelerate was asked."""
+        """Note that a table about transformers or Accelerate was read."""
         self._tables.add((library, name))
 
     def add_record(self, library: StackLibrary, record: StackRecord) -> None:
-        """Note that one record about transformers or Accelerate was asked."""
+        """Note that one record about transformers or Accelerate was read."""
         self._records.append((library, record))
 
     def records(self, library: StackLibrary) -> list[StackRecord]:
         """Every record about transformers or Accelerate that the answers may depend on."""
         store = tables.load(library)
         names = sorted(name for of, name in self._tables if of == library)
-        asked: list[StackRecord] = [record for name in names for record in store.get(name, {}).values()]
-        return asked + [record for of, record in self._records if of == library]
+        records: list[StackRecord] = [record for name in names for record in store.get(name, {}).values()]
+        return records + [record for of, record in self._records if of == library]

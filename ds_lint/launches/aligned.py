@@ -82,14 +82,14 @@ class AlignedReader:
         return ast.unparse(made.args[0]) if isinstance(made, ast.Call) and made.args else None
 
     def _adapters(self, call: ast.Call) -> str:
-        asked = keyword(call, "peft_config")
-        given = self.trained.meant(asked)
+        argument = keyword(call, "peft_config")
+        given = self.trained.meant(argument)
         wraps = [one for one in self.names.calls if last_name(one) == "get_peft_model"]
         if isinstance(given, ast.Call) and last_name(given) == "get_peft_config":
             return "flags"
         if isinstance(given, ast.Call) or any(self.trained.precedes(one, call) for one in wraps):
             return "yes"
-        is_none = asked is None or (isinstance(given, ast.Constant) and given.value is None)
+        is_none = argument is None or (isinstance(given, ast.Constant) and given.value is None)
         return "no" if is_none and not wraps else "maybe"
 
     def _is_precomputed(self) -> bool | None:

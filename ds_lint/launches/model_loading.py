@@ -128,7 +128,7 @@ class LoadReader:
             if last_name(setup) != "HfDeepSpeedConfig":
                 continue
             for call in self.calls:
-                if self._is_gone(setup, call) and not others and len(self.setups) == 1:
+                if self._is_released(setup, call) and not others and len(self.setups) == 1:
                     return UnkeptConfig(place(setup.func), dotted_name(call.func), place(call.func))
         return None
 
@@ -145,7 +145,7 @@ class LoadReader:
         kept = [setup for setup in before if last_name(setup) != "HfDeepSpeedConfig" or self._lives(setup, load)]
         if kept:
             return True
-        if any(self._is_gone(setup, load) for setup in before) and len(self.setups) == 1:
+        if any(self._is_released(setup, load) for setup in before) and len(self.setups) == 1:
             return False
         others = [call for call in self.names.calls if call is not load and not self.trained.precedes(load, call)]
         return None if any(self._may_tell(call) for call in others) else False
@@ -182,7 +182,7 @@ class LoadReader:
             return True
         return _TELLING.search(last) is not None and self.imported.is_unknown(dotted_name(call.func))
 
-    def _is_gone(self, setup: ast.Call, load: ast.Call) -> bool:
+    def _is_released(self, setup: ast.Call, load: ast.Call) -> bool:
         """Whether an object is made and no longer lives at a load that comes later."""
         statement = self.names.parents.get(setup)
         if isinstance(statement, ast.Expr):
@@ -239,10 +239,10 @@ def _dtype(call: ast.Call) -> str | None:
     """The dtype that a load asks for: under the newer name of the argument or the older one."""
     if any(given.arg is None for given in call.keywords):  # ``**`` may bring it
         return None
-    asked = keyword(call, "dtype") or keyword(call, "torch_dtype")
-    if asked is None or (isinstance(asked, ast.Constant) and asked.value is None):
+    argument = keyword(call, "dtype") or keyword(call, "torch_dtype")
+    if argument is None or (isinstance(argument, ast.Constant) and argument.value is None):
         return ""
-    named = literal(asked) if isinstance(asked, ast.Constant) else dotted_name(asked)
+    named = literal(argument) if isinstance(argument, ast.Constant) else dotted_name(argument)
     last = named.rpartition(".")[2] if isinstance(named, str) else ""
     return last if last in _DTYPES else None
 

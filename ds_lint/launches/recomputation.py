@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ENABLES = ("apply_activation_checkpointing", "enable_gradient_checkpointing", "gradient_checkpointing_enable")
 _PREPARES = ("prepare_model_for_int8_training", "prepare_model_for_kbit_training")
-_ASKED_BY = "use_gradient_checkpointing"  # of peft and unsloth
+_ARGUMENT = "use_gradient_checkpointing"  # of peft and unsloth
 
 
 class Recomputation(NamedTuple):
@@ -39,10 +39,10 @@ def recomputations(names: ModuleNames) -> Iterator[Recomputation]:
 
 
 def _switches_on(call: ast.Call) -> bool:
-    name, asked = last_name(call), keyword(call, _ASKED_BY)
+    name, argument = last_name(call), keyword(call, _ARGUMENT)
     if name in _PREPARES:
-        return asked is None or literal(asked) is True
-    return name in _ENABLES or (asked is not None and literal(asked) in (True, "unsloth"))
+        return argument is None or literal(argument) is True
+    return name in _ENABLES or (argument is not None and literal(argument) in (True, "unsloth"))
 
 
 def _may_be_skipped(call: ast.Call, statement: ast.stmt, names: ModuleNames) -> bool:

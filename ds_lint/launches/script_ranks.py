@@ -111,9 +111,9 @@ class _RanksReader:
         starters = [(call, one) for call in self.names.calls if (one := self._starter(call)) is not None]
         if starters:
             found = [self._ranks(call, starter) for call, starter in starters]
-            told = [one for one in found if one.world_size is not None or one.nodes is not None]
+            known = [one for one in found if one.world_size is not None or one.nodes is not None]
             unknown = OwnRanks(are_of_cluster=all(one.are_of_cluster for one in found))
-            return told[0] if len(found) == 1 and told else unknown
+            return known[0] if len(found) == 1 and known else unknown
         if any(self._starts_a_program(call) for call in self.names.calls):
             return OwnRanks()
         engines = [call for call in self.names.calls if self._makes_an_engine(call)]

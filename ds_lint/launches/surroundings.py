@@ -25,7 +25,7 @@ class VisibleGpus(NamedTuple):
     """The GPUs of each node that a launch sees, and what tells it; ``ids`` is None if only their number is known."""
 
     number: int
-    told_by: str
+    origin: str
     ids: tuple[int, ...] | None
 
 
@@ -107,8 +107,8 @@ def visible_gpus(
     return None
 
 
-def _named(value: str, told_by: str) -> VisibleGpus | None:
+def _named(value: str, origin: str) -> VisibleGpus | None:
     if not re.fullmatch(r"\d+(,\d+)*", value.replace(" ", "")):
         return None
     ids = [count(one) for one in value.replace(" ", "").split(",")]
-    return VisibleGpus(len(ids), told_by, tuple(one for one in ids if one is not None)) if None not in ids else None
+    return VisibleGpus(len(ids), origin, tuple(one for one in ids if one is not None)) if None not in ids else None

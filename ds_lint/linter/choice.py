@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NEWEST_KNOWN = "newest known"
 # If a pin names no oldest release of DeepSpeed, this one is taken: earlier releases are hardly used any more, and
-# transformers has asked for 0.9.3 since 4.31.0.
+# transformers has required 0.9.3 since 4.31.0.
 OLDEST_UNASKED = "0.9.0"
 
 NAMES = {"deepspeed": "DeepSpeed", "transformers": "transformers", "accelerate": "accelerate"}
@@ -70,12 +70,12 @@ def choose(
     flags: dict[str, str],
     pins: dict[str, Pin] | None = None,
     *,
-    said_by: dict[str, PinPlace | str] | None = None,
+    given_by: dict[str, PinPlace | str] | None = None,
 ) -> Choice:
     """The releases that the configs of a directory are checked against. Raises UnknownRelease for other flags.
 
-    Without ``pins``, what the project around the directory pins, and what is installed, is looked up. ``said_by`` has,
-    by library, who asks for a version in ``flags`` where it is not the command line.
+    Without ``pins``, what the project around the directory pins, and what is installed, is looked up. ``given_by`` has,
+    by library, what gives a version in ``flags`` where it is not the command line.
     """
     choice = Choice()
     if pins is None and any(library not in flags for library in LIBRARIES):
@@ -87,7 +87,7 @@ def choose(
     for library in LIBRARIES:
         known = tables.load(library)["releases"]
         if library in flags:
-            who = (said_by or {}).get(library)
+            who = (given_by or {}).get(library)
             choice.releases[library] = _of_flag(library, flags[library], known, choice, str(who or "the command line"))
             choice.pins[library] = _pin_of(library, choice.releases[library], who or f"--{library}-version")
             choice.origins[library] = choice.pins[library].source
@@ -120,7 +120,7 @@ def between(
     ends: dict[Library, tuple[str, str | None]],
     stated: dict[str, str] | None = None,
     *,
-    said_by: dict[str, PinPlace | str] | None = None,
+    given_by: dict[str, PinPlace | str] | None = None,
 ) -> Choice:
     """All releases from one to another, by library; None is the newest known. Raises UnknownRelease.
 
@@ -132,7 +132,7 @@ def between(
         if left.notes or not first.strip().removeprefix("v")[:1].isdigit():
             raise UnknownRelease(f"ds-lint does not know {library} {first}; an upgrade must start at a known release")
     left_releases = {library: first for library, (first, _) in ends.items()}
-    choice = choose(directory, (stated or {}) | left_releases, said_by=said_by)
+    choice = choose(directory, (stated or {}) | left_releases, given_by=given_by)
     for library in LIBRARIES:
         if library not in ends:
             choice.releases[library] = choice.releases[library][-1:]
@@ -202,7 +202,7 @@ def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:
 
     found = allowed(pin.specifier, known)
     if found and _oldest_wanted(pin.specifier) is None:
-        return found[-1:]  # nothing is said of old releases, and this is what pip installs
+        return found[-1:]  # old releases are not known, and this is what pip installs
     if found:
         return _from_oldest_unasked(pin.library, found, known)
     if _is_newer(pin.specifier, known):

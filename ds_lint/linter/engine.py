@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 _LONGEST = 2000  # characters of a message or of a help
-_HARMLESS = ("ignored", "no-effect", "advice")  # effects that change nothing of what was asked for
+_HARMLESS = ("ignored", "no-effect", "advice")  # effects that change nothing of what the config requests
 
 _registered: set[str] = set()  # families
 

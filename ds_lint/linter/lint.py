@@ -75,9 +75,9 @@ def lint_for(
     return report
 
 
-def suppress(report: FileReport, asked: list[Rule], lint_by: Callable[[list[Rule]], FileReport]) -> None:
+def suppress(report: FileReport, rules: list[Rule], lint_by: Callable[[list[Rule]], FileReport]) -> None:
     """Take away what comments in the file suppress; those that suppress nothing are findings of their own."""
     from ds_lint.diagnostics import suppression
 
-    suppression.apply(report, asked)
-    report.add(lint_by([rule for rule in asked if rule.name == suppression.UNUSED]).findings)
+    suppression.apply(report, rules)
+    report.add(lint_by([rule for rule in rules if rule.name == suppression.UNUSED]).findings)

@@ -82,7 +82,7 @@ def _along(
 
 
 def _alike(library: Library, rest: list[str], trace: Trace) -> list[str]:
-    """The newest of these releases, and those before it for which nothing that was asked is different."""
+    """The newest of these releases, and those before it for which nothing that was looked up is different."""
     if len(rest) == 1:
         return rest
     if library == "deepspeed":
@@ -105,7 +105,7 @@ def _problem(finding: Finding) -> Problem:
 
 
 def _identity(finding: Finding) -> Identity:
-    """A problem with its way out: where releases take different values, what is said of one is not true of another."""
+    """A problem with its way out: where releases take different values, the help for one is wrong for another."""
     return (*_problem(finding), finding.help)
 
 

@@ -2,5 +2,5 @@
 
 ``server`` wires it to pygls, which nothing else in ds-lint imports. ``documents`` are the open texts, ``project`` is
 what each is linted with, ``positions`` counts like the client; ``diagnostics``, ``hover``, ``completion``, ``actions``
-and ``links`` each answer one kind of question, and ``cursor`` says what stands where in a text that may be half typed.
+and ``links`` each answer one kind of question, and ``cursor`` says what is where in a text that may be half typed.
 """

@@ -31,7 +31,7 @@ _KEY = re.compile(r"([ ]*)([\w-]+)[ \t]*:")
 
 
 class YamlKey(NamedTuple):
-    """A key that may stand in the file, with what its release knows of it."""
+    """A key that may be in the file, with what its release knows of it."""
 
     path: KeyPath
     type: str
@@ -138,7 +138,7 @@ def completion(opened: OpenDocument, offset: int, knowledge: Knowledge) -> list[
 
 
 def _section(before: str, indent: int) -> KeyPath:
-    """The keys that a line stands under, by the indentation of the lines before it."""
+    """The keys that a line is under, by the indentation of the lines before it."""
     path: list[str] = []
     for line in reversed(before.splitlines()):
         key = _KEY.match(line)
@@ -149,7 +149,7 @@ def _section(before: str, indent: int) -> KeyPath:
 
 
 def _beside(opened: OpenDocument, offset: int, section: KeyPath) -> set[str]:
-    """The keys that stand beside the line of a place."""
+    """The keys that are beside the line of a place."""
     for document in opened.configs_without_line(offset):
         node = document.root.at(section) if document.root is not None else None
         if node is not None:
@@ -169,7 +169,7 @@ def _item(key: YamlKey, place: types.Range, *, has_colon: bool) -> types.Complet
 
 
 def _value(choice: Any, opened: OpenDocument, place: types.Range, quote: str) -> types.CompletionItem | None:
-    """The item of a value; between quotes only a text can stand."""
+    """The item of a value; between quotes only a text can be."""
     if quote and not isinstance(choice, str):
         return None
     text = choice if quote else as_yaml(choice)

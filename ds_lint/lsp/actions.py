@@ -1,6 +1,6 @@
 """Quick fixes, all fixes at once, and comments that suppress a finding.
 
-What a fix does is tried before it is offered, as ``--fix`` tries it: the finding is gone, nothing new is found.
+What a fix does is tried before it is offered, as ``--fix`` tries it: the finding disappears, and none is new.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FIX_ALL = "source.fixAll.ds-lint"
 KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll, FIX_ALL)
 _WITH_COMMENTS = ("jsonc", "json5", "hjson")  # languages
-_MOST = 50  # findings whose fixes are tried, for a client that has not asked for all
+_MOST = 50  # findings whose fixes are tried, for a client that does not request all
 _LONGEST = 1.0  # seconds to try them in
 _MOST_LINES = 20_000  # to compare one by one
 
@@ -50,8 +50,8 @@ def _wants(context: types.CodeActionContext, kind: str, *, by_default: bool) -> 
     """Whether a client asks for a kind of action: a kind stands for all that begin with it."""
     if not context.only:
         return by_default
-    asked = (str(getattr(one, "value", one)) for one in context.only)
-    return any(kind == one or kind.startswith(f"{one}.") for one in asked)
+    kinds = (str(getattr(one, "value", one)) for one in context.only)
+    return any(kind == one or kind.startswith(f"{one}.") for one in kinds)
 
 
 def _quick_fixes(opened: OpenDocument, result: LintResult, place: types.Range) -> Iterator[types.CodeAction]:

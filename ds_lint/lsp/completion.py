@@ -1,6 +1,6 @@
 """Keys and values to write at a place, as the releases have them that the config is linted with.
 
-Only what stands between the quotes is replaced, a quote that is not there yet is added, and a word without quotes gets
+Only what is between the quotes is replaced, a quote that is not there yet is added, and a word without quotes gets
 both: the one form that VS Code and the omni-completion of Vim take alike.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath, Node
 
-_FIRST, _THEN, _LAST = "0", "1", "2"  # how what is likely stands before what is not
+_FIRST, _THEN, _LAST = "0", "1", "2"  # so that what is likely sorts before what is not
 
 
 class _Choice:
@@ -109,7 +109,7 @@ def _names(config: Config, section: Key | None, path: KeyPath) -> list[str]:
 
 
 def _written(root: Node, typed: Typed) -> set[str]:
-    """The keys that stand beside the one that is typed."""
+    """The keys that are beside the one that is typed."""
     section = root.at(typed.section)
     if section is None:
         return set()
@@ -178,7 +178,7 @@ def _types(knowledge: Knowledge, section: str) -> Iterator[_Choice]:
 
 
 def _value_item(choice: _Choice, typed: Typed, place: types.Range, document: Document) -> types.CompletionItem | None:
-    """The item of a value; between quotes only a text can stand."""
+    """The item of a value; between quotes only a text can be."""
     written = spelled(choice.value, document)
     if typed.is_quoted:
         if not isinstance(choice.value, str):

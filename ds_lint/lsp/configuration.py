@@ -27,7 +27,7 @@ def options_of(values: Mapping[str, Any], directory: str) -> Options:
             path = os.path.join(directory, text)  # relative to the workspace
             if term.wrong_choice(text) is None:
                 given[term.name] = path if term.is_path and os.path.exists(path) else text
-    return options_of_terms(given, said_by="the editor")
+    return options_of_terms(given, given_by="the editor")
 
 
 def complaints(values: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What stands at a place: in the tree of a text, and in a text that is only half typed."""
+"""What is at a place: in the tree of a text, and in a text that is only half typed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def member_at(document: Document, offset: int) -> At | None:
 
 
 def _anywhere(root: Node | None, offset: int) -> At | None:
-    """The same for a dict, whose members may stand outside of it."""
+    """The same for a dict, whose members may be outside of it."""
     found: At | None = None
     for path, member in walk(root) if root is not None else ():
         if member.key_span.start <= offset <= member.key_span.end:
@@ -79,7 +79,7 @@ class Typed(NamedTuple):
 
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\r\n]*|//[^\r\n]*|/\*.*?(?:\*/|\Z))"""
-    r"""|(?P<string>"(?:[^"\\\r\n]|\\.)*(?P<closed>")?|'(?:[^'\\\r\n]|\\.)*(?P<closed_single>')?)"""
+    r"""|(?P<string>"(?:[^"\\\r\n]|\\[^\r\n])*(?P<closed>")?|'(?:[^'\\\r\n]|\\[^\r\n])*(?P<closed_single>')?)"""
     r"""|(?P<mark>[{}\[\],:])"""
     r"""|(?P<word>[^\s{}\[\],:"'\#/]+|/)""",
     re.DOTALL,
@@ -103,7 +103,7 @@ _KEY, _COLON, _VALUE, _COMMA = range(4)  # what comes next
 
 
 def typed_at(text: str, offset: int, start: int = 0) -> Typed | None:
-    """What is being typed at a place; None in a comment, and where nothing but punctuation can stand.
+    """What is being typed at a place; None in a comment, and where nothing but punctuation can be.
 
     ``start`` is where the config begins.
     """

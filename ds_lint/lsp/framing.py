@@ -15,7 +15,7 @@ _NO_MESSAGE = b"!"  # which the protocol answers with an error
 
 
 class BoundedInput:
-    """A stream of messages. In the place of one that is said to be too long there is one that cannot be parsed.
+    """A stream of messages. In the place of one that claims to be too long there is one that cannot be parsed.
 
     What comes behind its header is read as further headers, up to the next message.
     """

@@ -37,14 +37,14 @@ _MOST_KEPT = 50_000  # bytes of a file; scripts are shorter
 class _KeptFiles(Files):
     """Files as they were read last; ``texts`` are those that are open, by their whole paths.
 
-    ``asked`` notes what the content of each file was, or whether it was there if nothing else was asked.
+    ``stamps`` has the state of each file whose content was read, and whether each other one was there.
     """
 
-    __slots__ = ("_data", "asked", "texts")
+    __slots__ = ("_data", "stamps", "texts")
 
     def __init__(self) -> None:
         self.texts: Mapping[str, str] = {}
-        self.asked: dict[str, Stamp] = {}
+        self.stamps: dict[str, Stamp] = {}
         self._data: dict[str, tuple[Stamp, bytes]] = {}
 
     def is_as(self, path: str, known: Stamp) -> bool:
@@ -53,7 +53,7 @@ class _KeptFiles(Files):
 
     def bytes_of(self, path: str, most: int = MOST_BYTES) -> bytes:
         """The content of a file. Raises OSError."""
-        now = self.asked[path] = self._stamp(path)
+        now = self.stamps[path] = self._stamp(path)
         if isinstance(now, str):
             return now.encode(errors="replace")
         kept = self._data.get(path)
@@ -67,7 +67,7 @@ class _KeptFiles(Files):
     def has(self, path: str) -> bool:
         """Whether there is a file."""
         is_there = self._is_there(path)
-        self.asked.setdefault(path, is_there)
+        self.stamps.setdefault(path, is_there)
         return is_there
 
     def _stamp(self, path: str) -> Stamp:
@@ -97,7 +97,7 @@ class _Repository:
     def search(self, texts: Mapping[str, str], session: Session | None) -> list[Link]:
         """The links of the scripts that name one of these texts, and of those among them; with a session in all files.
 
-        Without one, only the files are asked that were there the last time.
+        Without one, only the files are looked at that were there the last time.
         """
         self._files.texts = texts
         if session is not None:
@@ -118,9 +118,9 @@ class _Repository:
     def _links(self, path: str, by: Naming) -> list[Link]:
         kept = self._kept.get(path)
         if kept is None or not all(self._files.is_as(one, known) for one, known in kept.stamps.items()):
-            self._files.asked.clear()
+            self._files.stamps.clear()
             links = list(LaunchingProject(self._directory, self._files).linked(by))
-            kept = self._kept[path] = _Kept(self._files.asked.copy(), links)
+            kept = self._kept[path] = _Kept(self._files.stamps.copy(), links)
         return kept.links
 
 

@@ -40,8 +40,8 @@ def lenses(opened: OpenDocument, context: LintContext) -> list[types.CodeLens]:
             if (title := _title(config)) is not None:
                 titles.setdefault(title, one.origin if one is not None else "")
         for title, origin in list(titles.items())[:_MOST]:
-            told = f"{title} ({origin})" if len(titles) > 1 else title
-            command = types.Command(told, _NO_COMMAND)
+            label = f"{title} ({origin})" if len(titles) > 1 else title
+            command = types.Command(label, _NO_COMMAND)
             found.append(types.CodeLens(opened.lines.range(member.key_span), command))
     return found
 
@@ -56,10 +56,10 @@ def _title(config: Config) -> str | None:
     if on_gpu is None:
         return None
     gpu, host = config.facts.gpu, config.facts.host_memory
-    told = [_figure(on_gpu.trained.gpu_bytes, gpu.memory if gpu is not None else None, "GPU")]
+    figures = [_figure(on_gpu.trained.gpu_bytes, gpu.memory if gpu is not None else None, "GPU")]
     if on_host is not None:
-        told.append(_figure(on_host.trained.host_bytes, host, "host"))
-    return "; ".join([*told, *_assumed(on_gpu)])
+        figures.append(_figure(on_host.trained.host_bytes, host, "host"))
+    return "; ".join([*figures, *_assumed(on_gpu)])
 
 
 def _figure(band: Band, capacity: int | None, where: str) -> str:

@@ -111,9 +111,9 @@ class OpenNotebooks:
         if cells.structure is not None:
             array = cells.structure.array
             new = self._cells(array.cells or (), cells.structure.did_open or (), opened.cells)
-            gone = opened.cells[array.start : array.start + array.delete_count]
+            removed = opened.cells[array.start : array.start + array.delete_count]
             opened.cells[array.start : array.start + array.delete_count] = new
-            for cell in gone:
+            for cell in removed:
                 self._clear(cell)
         by_uri = {cell.uri: cell for cell in opened.cells}
         for content in cells.text_content or ():
@@ -122,7 +122,7 @@ class OpenNotebooks:
         self._lint_soon(uri)
 
     def close(self, uri: str) -> None:
-        """Forget a notebook and what was said of it."""
+        """Forget a notebook and its diagnostics."""
         if (waiting := self._waiting.pop(uri, None)) is not None:
             waiting.cancel()
         opened = self._by_uri.pop(uri, None)

@@ -21,9 +21,9 @@ _CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32
 
 
 class Lines:
-    """The lines of one text, found as far as they were asked for.
+    """The lines of one text, found as far as they are needed.
 
-    ``hidden`` is how many characters stand before what the client has: the byte order mark of a file, which editors
+    ``hidden`` is how many characters are before what the client has: the byte order mark of a file, which editors
     keep to themselves.
     """
 

@@ -34,7 +34,7 @@ class Project:
         self._complain = complain
         self._session: Session | None = None
         self._stamps: Stamps = {}
-        self._said = ""
+        self._last_complaint = ""
 
     def session(self, *, reload: bool = False) -> Session:
         """What is wanted of the configs here; ``reload`` asks all files again, whatever their times say."""
@@ -46,7 +46,7 @@ class Project:
         """On what terms a config is linted."""
         try:
             return self.session(reload=reload).context(path)
-        except UNUSABLE as error:  # of what is said of this config alone
+        except UNUSABLE as error:  # of the settings of this config alone
             self._complain_once(str(error))
             return Session(Options([], isolated=True)).context(path)
 
@@ -72,10 +72,10 @@ class Project:
         self._complain_once(complaint)
         return self._session or Session(Options([], isolated=True))
 
-    def _complain_once(self, said: str) -> None:
-        if said and said != self._said:
-            self._complain(said)
-        self._said = said
+    def _complain_once(self, complaint: str) -> None:
+        if complaint and complaint != self._last_complaint:
+            self._complain(complaint)
+        self._last_complaint = complaint
 
 
 class Projects:

@@ -47,8 +47,8 @@ class Protocol(LanguageServerProtocol):
         try:
             return super().structure_message(data)
         except JsonRpcException as error:
-            told = "; ".join(_complaints(error))
-            invalid = JsonRpcInvalidParams(f"{data.get('method', 'a response')} has invalid parameters: {told}")
+            complaints = "; ".join(_complaints(error))
+            invalid = JsonRpcInvalidParams(f"{data.get('method', 'a response')} has invalid parameters: {complaints}")
             return RefusedMessage(invalid, data.get("id"), is_answered="id" in data and "method" in data)
 
     def handle_message(self, message: Any) -> None:
@@ -68,14 +68,14 @@ class Protocol(LanguageServerProtocol):
         super().handle_message(message)
 
     def refuse(self, refusal: RefusedMessage) -> None:
-        """Answer a request with an error; a notification has no answer, and the client's log is told instead."""
+        """Answer a request with an error; a notification has no answer, so the client logs it instead."""
         error = refusal.error
         if refusal.is_answered:
             answer = {"code": error.code, "message": error.message}
             self._send_data({"jsonrpc": VERSION, "id": refusal.id, "error": answer})
         elif self._is_initialized and not self._shutdown:
-            said = f"ds-lint: {error.message}; ignored"
-            self._server.window_log_message(types.LogMessageParams(types.MessageType.Warning, said))
+            message = f"ds-lint: {error.message}; ignored"
+            self._server.window_log_message(types.LogMessageParams(types.MessageType.Warning, message))
 
     def _untimely(self, method: str | None) -> JsonRpcException | None:
         """Why a message comes too early or too late; None where its time is right. Responses have no method."""

@@ -58,7 +58,7 @@ def _names(pattern: str, path: str, settings: Settings) -> bool:
 
 
 def _says_nothing_else(root: Node | None) -> bool:
-    """Whether nothing, or nothing complete, or at least one key of DeepSpeed's stands in a text."""
+    """Whether nothing, or nothing complete, or at least one key of DeepSpeed's is in a text."""
     if root is None:
         return True
     if root.kind != "object":

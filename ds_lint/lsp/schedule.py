@@ -80,7 +80,7 @@ class Schedule:
                 self._launches.look_up([opened.whole_path])
 
     def closed(self, uri: str) -> None:
-        """Forget a text and what was said of it."""
+        """Forget a text and its diagnostics."""
         self._stop_waiting(uri)
         opened = self._documents.close(uri)
         if opened is not None:
@@ -164,7 +164,7 @@ class Schedule:
         _let_rest(opened, begun)
 
     def _lint_aside(self, opened: OpenDocument, context: LintContext) -> None:
-        """The same beside the loop, on which alone projects are asked and results heard; too late ones are dropped."""
+        """The same beside the loop, which alone reads projects and takes results; too late ones are dropped."""
         lines, begun, verdicts = opened.lines, time.monotonic(), opened.verdicts
         if self._is_excluded(opened):
             return

@@ -76,7 +76,7 @@ class Server(LanguageServer):
             self.documents, self.projects, self.send_diagnostics, self.report_server_error
         )
         self.runs = TextRuns(self.documents, self.schedule, self, self._progress)
-        self._said: set[str] = set()
+        self._complaints: set[str] = set()
 
     def _progress(self) -> Progress | None:
         """What shows progress in the client; None if it does not show any."""
@@ -125,12 +125,12 @@ class Server(LanguageServer):
 
     def complain(self, message: str) -> None:
         """Show a message, once."""
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._complaints:
+            self._complaints.add(message)
             self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"ds-lint: {message}"))
 
     def show_error(self, message: str) -> None:
-        """Show why what the user has asked for is not done."""
+        """Show why a command of the user is not done."""
         self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"ds-lint: {message}"))
 
     def log(self, message: str) -> None:
@@ -139,13 +139,13 @@ class Server(LanguageServer):
 
     def read_settings_again(self) -> None:
         """Lint all texts by the files as they are now; what is still wrong with them is worth another message."""
-        self._said.clear()
+        self._complaints.clear()
         self.lint_all()
 
     def report_server_error(self, error: BaseException, source: Any) -> None:
         """Write an internal error to the client's log; it is of no use in a message to the user."""
         if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
-            return  # a mistake of the client, which is told so in the answer
+            return  # a mistake of the client, which gets the error as its answer
         if source is JsonRpcException and isinstance(error, (ValueError, RecursionError)):  # of the text of a message
             self.protocol.refuse(RefusedMessage(JsonRpcParseError(f"a message cannot be parsed: {error}")))
             return
@@ -194,7 +194,7 @@ def _initialize(ls: Server, params: types.InitializeParams) -> None:
 
 
 def _watch(ls: Server, process: int) -> None:
-    """End when the client has silently gone, which its pipes do not show if another process keeps them open."""
+    """End when the client has silently ended, which its pipes do not show if another process keeps them open."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -44,7 +44,7 @@ class Client(Protocol):
         """The lenses have changed."""
 
     def show_error(self, message: str) -> None:
-        """A run that the user has asked for is not possible."""
+        """A run that the user starts is not possible."""
 
     def log(self, message: str) -> None:
         """For those who look for details."""

@@ -50,14 +50,14 @@ class Pass(NamedTuple):
     adapters: AdaptedLayers | None = None
 
 
-def activations(architecture: JsonObject, computed: Pass, *, are_logits_gone: bool = False) -> Band | None:
+def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool = False) -> Band | None:
     """The most bytes that a step holds at once, by the ``config.json`` of the model; None if its sizes are not known.
 
     The most includes 16-bit logits that a training script keeps. Of a model of several modalities, these are the
-    activations of its text part. With ``are_logits_gone``, what the layers hold when the first gradient is there.
+    activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
     config = _text_part(architecture)
-    store = _without_logits() if are_logits_gone else tables.load("activations")["models"]
+    store = _without_logits() if are_logits_freed else tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
         return _band_of(measured, config, computed)

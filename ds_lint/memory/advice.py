@@ -1,7 +1,7 @@
 """What makes a run fit: changes in the order of the guides, from what costs the least time to what costs the most.
 
 Each change is one ``_replace`` of the setup, so that what it brings is the estimate of another setup. All that suffice
-alone are told; if none does, the shortest combination, of several the first in that order.
+alone are given; if none does, the shortest combination, of several the first in that order.
 """
 
 from __future__ import annotations

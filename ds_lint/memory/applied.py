@@ -35,21 +35,21 @@ class Applied:
             self._known[key] = self._read(list(writes.values()), changes[-1].setup)
         return self._known[key]
 
-    def _read(self, writes: list[Write], told: TrainingSetup) -> TrainingSetup | None:
+    def _read(self, writes: list[Write], setup: TrainingSetup) -> TrainingSetup | None:
         values = {tuple(one.key.split(".")): one.value for one in writes if one.place == "config"}
         changed = rewritten(self.config, values, self._facts(writes))
-        found = setups.of(changed, ranks=told.ranks)
+        found = setups.of(changed, ranks=setup.ranks)
         if self._before is None:
             self._before = self.rejections(self.config)
         if found is None or not self.rejections(changed) <= self._before:
             return None
         found = found._replace(
-            tensors=self.setup.tensors, sequence_length=self.setup.sequence_length, ranks=told.ranks, nodes=told.nodes
+            tensors=self.setup.tensors, sequence_length=self.setup.sequence_length, ranks=setup.ranks, nodes=setup.nodes
         )
         if any(one.place == "script" for one in writes):
-            found = found._replace(is_checkpointed=told.is_checkpointed)
-        if found.uses_zero_init != told.uses_zero_init:
-            found = found._replace(uses_zero_init=told.uses_zero_init)
+            found = found._replace(is_checkpointed=setup.is_checkpointed)
+        if found.uses_zero_init != setup.uses_zero_init:
+            found = found._replace(uses_zero_init=setup.uses_zero_init)
         return found
 
     def _facts(self, writes: list[Write]) -> Facts:

@@ -71,12 +71,12 @@ def estimate(setup: TrainingSetup) -> Estimate:
     parts["buffers"] = Placed(host=host.buffers(setup))
     parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(setup)))
     parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
-    found = peaks(setup, parts, _activations(setup, are_logits_gone=True) or NOTHING)
+    found = peaks(setup, parts, _activations(setup, are_logits_freed=True) or NOTHING)
     parts["allowance"] = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
     return Estimate(setup, parts, found)
 
 
-def _activations(setup: TrainingSetup, *, are_logits_gone: bool = False) -> Band | None:
+def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band | None:
     """What the passes of a micro batch keep; None if the sizes of the batch or of the model are not known."""
     if setup.micro_batch is None or setup.sequence_length is None:
         return None
@@ -88,10 +88,10 @@ def _activations(setup: TrainingSetup, *, are_logits_gone: bool = False) -> Band
         setup.attention,
         setup.adapters,
     )
-    found = activations(setup.architecture, computed, are_logits_gone=are_logits_gone)
-    if found is not None and setup.sequence_ranks > 1:  # the script divides sequences, be they as long as said or not
+    found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
+    if found is not None and setup.sequence_ranks > 1:  # the script divides sequences of any length
         part = computed._replace(sequence_length=-(-setup.sequence_length // setup.sequence_ranks))
-        divided = activations(setup.architecture, part, are_logits_gone=are_logits_gone)
+        divided = activations(setup.architecture, part, are_logits_freed=are_logits_freed)
         found = found if divided is None else divided._replace(most=found.most)
     if found is None:
         return None

@@ -76,12 +76,12 @@ def _loads_whole(load: ModelLoad, config: Config) -> bool:
 
 def _dtype(load: ModelLoad, config: Config) -> str | None:
     """The dtype of the loaded parameters; None if it is not known."""
-    asked = load.dtype
-    if asked == "":
-        asked = "float32" if config.knowledge.stack_does("models-are-loaded-in-fp32-unasked") else "auto"
-    if asked == "auto":
-        asked = config.facts.model.dtype if config.facts.model is not None else None
-    return asked if asked in BYTES else None
+    dtype = load.dtype
+    if dtype == "":
+        dtype = "float32" if config.knowledge.stack_does("models-are-loaded-in-fp32-unasked") else "auto"
+    if dtype == "auto":
+        dtype = config.facts.model.dtype if config.facts.model is not None else None
+    return dtype if dtype in BYTES else None
 
 
 def _is_mapped(load: ModelLoad, dtype: str, config: Config) -> bool:

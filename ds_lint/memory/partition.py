@@ -76,7 +76,7 @@ def share(setup: TrainingSetup) -> int:
 
 
 def of_muon(setup: TrainingSetup) -> TrainingSetup:
-    """The same setup with the parameters that Muon steps alone; of them, ``share`` and ``touched`` can be asked."""
+    """The same setup with the parameters that Muon steps alone; of them, ``share`` and ``touched`` are known."""
     matrices = tuple(tensor for tensor in setup.tensors if tensor.is_trained and is_for_muon(tensor))
     return setup._replace(tensors=matrices)
 

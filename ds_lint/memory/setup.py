@@ -116,7 +116,7 @@ class TrainingSetup(NamedTuple):
     sequences: int = 1  # of a sample, which is a pair where answers are compared
     reference: bool | None = False  # a frozen copy of the model beside it; None if it is not known
     is_stand_in: bool = False  # only the number of parameters is that of the model
-    keeps_all_activations: bool = False  # sequences are as long as said, and no fused kernels keep less of them
+    keeps_all_activations: bool = False  # sequences have the assumed length, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
@@ -289,7 +289,7 @@ def _checkpoints_itself(config: Config) -> bool:
 
 
 def _knows_kernels(config: Config) -> bool:
-    """Whether the model computes with the kernels of its class: the Trainer is told so, and scripts do as they like."""
+    """Whether the model computes with the kernels of its class: the Trainer has an argument, a script may differ."""
     if config.stack != "trainer" or config.facts.training is None or own_arguments.may_fuse(config.facts):
         return False
     arguments = [config.argument(name) for name in ("use_liger_kernel", "torch_compile")]

@@ -50,7 +50,7 @@ class Sheet(Record):
         )
 
     def shown(self, character: str) -> str:
-        """A character as it can be shown there, so that carets stand below what is seen."""
+        """A character as it can be shown there, so that carets are below what is seen."""
         piece = visible_character(character)
         return piece if piece.isascii() or self.terminal.can_show(piece) else ascii(piece)[1:-1]
 

@@ -31,13 +31,13 @@ def render(report: Report, terminal: Terminal) -> str:
     root = project_root()
     lines = [_complaint(root, complaint) for complaint in report.unreadable]
     lines += [_annotation(root, file, finding) for file in report.files for finding in file.findings]
-    told = [] if report.is_quiet else _not_shown(report.findings)
+    closing = [] if report.is_quiet else _not_shown(report.findings)
     if runs := report.smoke:
         from ds_lint.output import smoke  # a check without runs does not pay for them
 
-        told += smoke.records(runs, terminal)
-    told += summary(report, terminal)
-    return "\n".join([*lines, harmless("\n".join(told))]) + "\n"
+        closing += smoke.records(runs, terminal)
+    closing += summary(report, terminal)
+    return "\n".join([*lines, harmless("\n".join(closing))]) + "\n"
 
 
 def command(name: str, message: str, properties: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ from json import dumps
 
 from ds_lint.output.identity import identified
 from ds_lint.output.project_root import project_root
-from ds_lint.output.sentences import told
+from ds_lint.output.sentences import description
 from ds_lint.output.text import visible
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def _issue(root: Root, file: FileReport, finding: Finding, fingerprint: str) -> 
     return {
         "type": "issue",
         "check_name": finding.code,
-        "description": visible(told(finding)),
+        "description": visible(description(finding)),
         "categories": ["Bug Risk"],
         "severity": SEVERITIES[finding.severity],
         "fingerprint": fingerprint,

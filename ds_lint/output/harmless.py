@@ -1,7 +1,7 @@
 """What every text passes before it leaves ds-lint: no command of a CI system and no secret is in it.
 
 A log is read by programs: GitHub Actions takes a line that begins with ``::error`` for a command, Azure Pipelines a
-``##vso[`` anywhere, TeamCity a ``##teamcity[``. What a config holds must not stand there as one. In JSON and XML the
+``##vso[`` anywhere, TeamCity a ``##teamcity[``. What a config holds must not be read as one. In JSON and XML the
 first character is written as an escape, so that a reader of the report gets the same text; elsewhere a space is put in.
 Control characters and those that turn a line around are the business of ``text.visible``.
 """
@@ -26,7 +26,7 @@ _HINTS = ("token", "secret", "passw", "key", "credential", "://", "hf_", "ghp_",
 def harmless(text: str, language: str = TEXT, documents: Sequence[Document] = ()) -> str:
     """The text without commands and secrets, those of the documents that it is about included."""
     text = without_secrets(text, documents)
-    has_colours = "\x1b" in text  # which may stand between two signs
+    has_colours = "\x1b" in text  # which may be between two signs
     if "##" in text or (has_colours and "#" in text):
         text = _without_marks(text, _NUMBER_SIGN[language])
     if ("::" in text or (has_colours and ":" in text)) and language in (TEXT, XML):  # no line of JSON begins with them

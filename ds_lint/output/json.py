@@ -1,6 +1,6 @@
 """The report for programs, as ``schemas/report.schema.json`` describes it.
 
-Paths stand as they were given. The text is ASCII: a lone surrogate in a config is an escape here, not a crash.
+Paths are as they were given. The text is ASCII: a lone surrogate in a config is an escape here, not a crash.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _unopened(complaint: Complaint) -> Json:
 
 
 def _fixed(finding: Finding) -> Json:
-    """A finding that is gone: without its place, which was in another text."""
+    """A finding that is no longer there: without its place, which was in another text."""
     assert finding.fix is not None  # noqa: S101 - which was applied
     return {
         "code": finding.code,

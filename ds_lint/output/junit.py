@@ -42,7 +42,7 @@ def render(report: Report, _terminal: Terminal) -> str:
     root = project_root()
     suites = [_suite(root.shown(file.path), list(_cases(report, file))) for file in report.files]
     if report.unreadable or not report.files:
-        unreadable = [Case(said, "error", "unreadable", said) for said in map(str, report.unreadable)]
+        unreadable = [Case(complaint, "error", "unreadable", complaint) for complaint in map(str, report.unreadable)]
         suites.append(_suite("ds-lint", unreadable))
     text = "\n".join(['<?xml version="1.0" encoding="utf-8"?>', "<testsuites>", *suites, "</testsuites>"])
     return text.encode("ascii", "xmlcharrefreplace").decode() + "\n"
@@ -95,9 +95,9 @@ def _rows(case: Case, class_name: str) -> list[str]:
     start = f'    <testcase classname="{_escaped(class_name)}" name="{_escaped(case.name)}" time="{case.seconds:.3f}"'
     if case.outcome == PASSED and not case.text:
         return [f"{start}/>"]
-    said = "" if case.outcome == PASSED else f' type="{_escaped(case.type)}" message="{_escaped(case.message)}"'
+    attributes = "" if case.outcome == PASSED else f' type="{_escaped(case.type)}" message="{_escaped(case.message)}"'
     text = "\n".join(map(_escaped, case.text.split("\n")))
-    return [f"{start}>", f"      <{case.outcome}{said}>{text}</{case.outcome}>", "    </testcase>"]
+    return [f"{start}>", f"      <{case.outcome}{attributes}>{text}</{case.outcome}>", "    </testcase>"]
 
 
 def _escaped(text: str) -> str:

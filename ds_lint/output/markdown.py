@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ds_lint.output.terminal import Terminal
 
-INDENT = 4  # columns before what stands in a fenced block
+INDENT = 4  # columns before what is in a fenced block
 GAP = 3  # columns between those of a table
 WIDEST = 100  # columns of prose, beyond which eyes lose the line
 LEAST_COLUMN = 12  # columns of text in a table, however narrow the terminal
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What must stay on one line; ``is_glued`` says that no space stands before it, as between Chinese characters."""
+    """What must stay on one line; ``is_glued`` says that no space is before it, as between Chinese characters."""
 
     pieces: tuple[Piece, ...]
     is_glued: bool = False
@@ -106,7 +106,7 @@ def _paragraph(line: str, pending: list[str], terminal: Terminal) -> Iterator[st
 
 
 def _block(info: list[str], content: list[str], terminal: Terminal) -> Iterator[str]:
-    """An example, indented under a line that says what it is and what it is linted for; code as it stands."""
+    """An example, indented under a line that says what it is and what it is linted for; code as it is."""
     kind = " ".join(info[1:]) if info[1:2] == [FIXED] else "".join(info[1:2])
     if info == [FINDINGS]:
         for line in content:
@@ -122,9 +122,9 @@ def _block(info: list[str], content: list[str], terminal: Terminal) -> Iterator[
 def _linted_for(kind: str, options: list[str], terminal: Terminal) -> list[str]:
     """``bad (stack trainer, world size 4):``, from the options of an example."""
     named = (option.partition("=") for option in options)
-    told = ", ".join(f"{name.replace('-', ' ')} {value.replace('|', ' ')}".strip() for name, _, value in named)
+    facts = ", ".join(f"{name.replace('-', ' ')} {value.replace('|', ' ')}".strip() for name, _, value in named)
     words = [Chunk((Piece(kind, SEVERITY["error"] if kind == "bad" else STRONG),))]
-    words += [Chunk((Piece(word),)) for word in visible(f"({told})" if told else "").split()]
+    words += [Chunk((Piece(word),)) for word in visible(f"({facts})" if facts else "").split()]
     words.append(Chunk((Piece(":"),), is_glued=True))
     first, *rest = _wrapped(words, terminal, _room(terminal) - INDENT)
     return [first, *(" " * INDENT + row for row in rest)]
@@ -145,7 +145,7 @@ def _finding(line: str, terminal: Terminal) -> Iterator[str]:
 
 
 def _table(rows: list[str], terminal: Terminal) -> Iterator[str]:
-    """Columns side by side, each as wide as what stands in it if all of them fit, else wrapped."""
+    """Columns side by side, each as wide as what is in it if all of them fit, else wrapped."""
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))] for row in rows]
     head, *body = [[_words(cell.replace("\\|", "|"), terminal) for cell in row] for row in cells if not _is_rule(row)]
     number = max(map(len, [head, *body]))

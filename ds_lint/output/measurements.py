@@ -18,31 +18,31 @@ _NAMES = {"script": "the script between passes", "save": "saving the checkpoint"
 
 def sentences(measured: Measurements, device: str) -> list[tuple[str, str]]:
     """Each figure with what it is: measured, projected or estimated."""
-    texts = [(MEASURED, line) for line in _memory(measured)]
-    texts += [
+    figures = [(MEASURED, line) for line in _memory(measured)]
+    figures += [
         (MEASURED, line)
         for line in (_speed(measured), _communication(measured), _phases(measured), _files(measured))
         if line
     ]
     if measured.projection is not None:
-        texts += [(PROJECTED, line) for line in _projected(measured.projection, device)]
-    texts += [(ESTIMATED, _estimated(one)) for one in measured.estimated]
-    return texts
+        figures += [(PROJECTED, line) for line in _projected(measured.projection, device)]
+    figures += [(ESTIMATED, _estimated(one)) for one in measured.estimated]
+    return figures
 
 
 def _memory(measured: Measurements) -> list[str]:
-    texts = []
+    figures = []
     if measured.gpu_peaks:
         peak = max(measured.gpu_peaks, key=lambda one: one.bytes)
         reserved = max(one.reserved or 0 for one in measured.gpu_peaks)
-        texts.append(f"GPU memory {_at_most(measured.gpu_peaks, peak)}; torch reserves up to {in_units(reserved)}")
+        figures.append(f"GPU memory {_at_most(measured.gpu_peaks, peak)}; torch reserves up to {in_units(reserved)}")
     if measured.host_peaks:
         peak = max(measured.host_peaks, key=lambda one: one.bytes)
         sampled = ", sampled between phases" if measured.is_host_sampled else ""
-        texts.append(f"host memory of a process {_at_most(measured.host_peaks, peak)}{sampled}")
+        figures.append(f"host memory of a process {_at_most(measured.host_peaks, peak)}{sampled}")
     if measured.nvme_bytes:
-        texts.append(f"{in_units(measured.nvme_bytes)} on NVMe")
-    return texts
+        figures.append(f"{in_units(measured.nvme_bytes)} on NVMe")
+    return figures
 
 
 def _at_most(peaks: list[PeakMemory], peak: PeakMemory) -> str:
@@ -67,15 +67,15 @@ def _speed(measured: Measurements) -> str:
         return ""
     steps = measured.timed_steps
     named = f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
-    texts = [f"{duration(measured.step_seconds)} per step (median of {named})"]
+    figures = [f"{duration(measured.step_seconds)} per step (median of {named})"]
     for number, noun in ((measured.samples, "samples"), (measured.tokens, "tokens")):
         if number is not None and measured.step_seconds > 0:
-            texts.append(
+            figures.append(
                 f"{number / measured.step_seconds:,.3g} {noun}/s"
                 if number / measured.step_seconds < 1000
                 else f"{number / measured.step_seconds:,.0f} {noun}/s"
             )
-    return ", ".join(texts)
+    return ", ".join(figures)
 
 
 def _communication(measured: Measurements) -> str:
@@ -94,31 +94,31 @@ def _communication(measured: Measurements) -> str:
 
 
 def _phases(measured: Measurements) -> str:
-    texts = [f"{_NAMES.get(phase, phase)} {duration(seconds)}" for phase, seconds in measured.seconds.items()]
-    return ", ".join([*texts, f"ds-lint itself {duration(measured.own_seconds)}"])
+    figures = [f"{_NAMES.get(phase, phase)} {duration(seconds)}" for phase, seconds in measured.seconds.items()]
+    return ", ".join([*figures, f"ds-lint itself {duration(measured.own_seconds)}"])
 
 
 def _files(measured: Measurements) -> str:
     states = {kind: size for kind, size in measured.files.items() if kind != "export"}
-    texts = []
+    figures = []
     if states:
         parts = ", ".join(f"{kind} {in_units(size)}" for kind, size in states.items())
-        texts.append(f"checkpoint {in_units(sum(states.values()))} ({parts})")
+        figures.append(f"checkpoint {in_units(sum(states.values()))} ({parts})")
     if "export" in measured.files:
-        texts.append(f"saved model {in_units(measured.files['export'])}")
-    return ", ".join(texts)
+        figures.append(f"saved model {in_units(measured.files['export'])}")
+    return ", ".join(figures)
 
 
 def _projected(projection: Projection, device: str) -> list[str]:
     """The arithmetic, and what it leaves out; CPU ranks say nothing of the time on GPUs."""
-    texts = []
+    figures = []
     here = "" if device == CUDA else " on these CPU ranks"
     if projection.seconds is not None:
-        texts.append(
+        figures.append(
             f"{projection.steps:,} steps take about {duration(projection.seconds)}{here}, without evaluation and saving"
         )
     if projection.seconds_of_epoch is not None:
-        texts.append(
+        figures.append(
             f"an epoch of {projection.steps_of_epoch:,} steps takes about {duration(projection.seconds_of_epoch)}{here}"
         )
     if projection.checkpoint_bytes is not None and projection.checkpoints is not None:
@@ -126,8 +126,8 @@ def _projected(projection: Projection, device: str) -> list[str]:
         line = f"{projection.checkpoints:,} {taking} about {in_units(projection.checkpoint_bytes)}"
         if projection.free_bytes is not None:
             line += f"; the disk of output_dir has {in_units(projection.free_bytes)} free"
-        texts.append(line)
-    return texts
+        figures.append(line)
+    return figures
 
 
 def _estimated(one: Estimated) -> str:

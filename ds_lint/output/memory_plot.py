@@ -177,10 +177,10 @@ def _group(place: str, group: Sequence[Bar], top: int, scale: _Scale) -> str:
         lines.append(f'<text x="16" y="{y + 15}">{escape(bar.label)}</text>\n')
         for kind in _kinds([bar]):
             begin, end = (scale.x(_start(bar, kind) + more) for more in (0, bar.kinds[kind]))
-            told = escape(f"{label_of(kind)}: {in_units(bar.kinds[kind])}")
+            title = escape(f"{label_of(kind)}: {in_units(bar.kinds[kind])}")
             lines.append(
                 f'<rect class="{kind}" x="{begin:.1f}" y="{y}" width="{end - begin:.1f}" height="{_BAR}">'
-                f"<title>{told}</title></rect>\n"
+                f"<title>{title}</title></rect>\n"
             )
         if bar.whole.likely > scale.longest:
             lines.append(_cut(y))
@@ -238,12 +238,12 @@ def _start(bar: Bar, kind: str) -> float:
 
 def _description(drawn: Sequence[Bar]) -> str:
     """What the drawing shows, for those who do not see it."""
-    told = []
+    sentences = []
     for bar in drawn:
         parts = ", ".join(f"{label_of(kind)} {in_units(bar.kinds[kind])}" for kind in _kinds([bar]))
         room = f" of {in_units(bar.room)}" if bar.room is not None else ""
-        told.append(f"{bar.label}, {bar.place}: {shown(bar.whole)}{room}: {parts}.")
-    return " ".join(told)
+        sentences.append(f"{bar.label}, {bar.place}: {shown(bar.whole)}{room}: {parts}.")
+    return " ".join(sentences)
 
 
 def _shortened(text: str) -> str:

@@ -1,6 +1,6 @@
 """``ds-lint memory`` for people: a table of what a run takes by kind, whether it fits, and what makes it fit.
 
-Where a figure is known between bounds, the likely one stands first, and the least and the most behind it.
+Where a figure is known between bounds, the likely one is first, and the least and the most behind it.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _optimizer(setup: TrainingSetup) -> Iterator[str]:
 
 
 def _heading(answer: Answer, terminal: Terminal) -> Iterator[str]:
-    told = f"{answer.name}: {setup_in_words(answer.estimate.setup)}"
-    first, *rest = wrap(visible(told), terminal.width, taken=0, indent=2)
+    text = f"{answer.name}: {setup_in_words(answer.estimate.setup)}"
+    first, *rest = wrap(visible(text), terminal.width, taken=0, indent=2)
     yield terminal.paint(first, STRONG)
     yield from (terminal.paint(line, STRONG) for line in rest)
     about = [answer.model, *_samples(answer.estimate.setup)]
@@ -269,8 +269,8 @@ def _advice(answer: Answer, terminal: Terminal) -> Iterator[str]:
         takes = f"{shown(advice.estimate.gpu_bytes)} per GPU"
         if advice.estimate.host_bytes.most:
             takes += f", {shown(advice.estimate.host_bytes)} per host"
-        told = f"{advice.words}: {takes}" + ("" if advice.is_sure else "; likely, not surely")
-        first, *rest = wrap(f"  {told}", terminal.width, taken=0, indent=4)
+        text = f"{advice.words}: {takes}" + ("" if advice.is_sure else "; likely, not surely")
+        first, *rest = wrap(f"  {text}", terminal.width, taken=0, indent=4)
         yield terminal.paint(first[: 2 + len(advice.words)], STRONG) + first[2 + len(advice.words) :]
         yield from rest
         for write in advice.writes:

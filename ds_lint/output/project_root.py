@@ -52,7 +52,7 @@ def project_root(environment: Mapping[str, str] = os.environ) -> Root:
     """The repository around the working directory, else what CI checked out, else the working directory."""
     try:
         here = os.getcwd()
-    except OSError:  # it is gone
+    except OSError:  # it has been deleted
         here = os.sep
     folder = here
     while not os.path.exists(os.path.join(folder, ".git")):

@@ -15,7 +15,7 @@ from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.diagnostics.report import DOCUMENTATION, page_url
 from ds_lint.output.identity import identified
 from ds_lint.output.project_root import project_root
-from ds_lint.output.sentences import told
+from ds_lint.output.sentences import description
 from ds_lint.output.text import counted, visible
 from ds_lint.record import Record
 from ds_lint.rule_pages.pages import first_paragraph, page, row
@@ -163,10 +163,10 @@ class SarifLog(Record):
 
     def complaint(self, complaint: Complaint) -> Json:
         """Why the run was not successful, with the file that it is about."""
-        told: Json = {"level": "error", "message": message(str(complaint))}
+        notification: Json = {"level": "error", "message": message(str(complaint))}
         if complaint.path is not None:
-            told["locations"] = [{"physicalLocation": {"artifactLocation": self._location(complaint.path)}}]
-        return told
+            notification["locations"] = [{"physicalLocation": {"artifactLocation": self._location(complaint.path)}}]
+        return notification
 
     def artifact(self, path: str) -> Json:
         """A file that was linted."""
@@ -182,7 +182,7 @@ class SarifLog(Record):
             "ruleId": finding.code,
             "ruleIndex": self.rules[finding.code],
             "level": LEVELS[finding.severity],
-            "message": message(told(finding)),
+            "message": message(description(finding)),
             "locations": [place],
             "partialFingerprints": {FINGERPRINT: fingerprint},
         }

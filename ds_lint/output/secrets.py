@@ -1,4 +1,4 @@
-"""Passwords, tokens and keys that stand in a config or in the arguments of a run: masked wherever they would be shown.
+"""Passwords, tokens and keys that are in a config or in the arguments of a run: masked wherever they would be shown.
 
 A secret is known by its own form (``hf_...``, the user of an address), by the name of its key (``hub_token``), or
 because a file of the report has it under such a key; then it is masked in messages too, which name no key.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
 
 MASK = "***"
-_SHORTEST = 4  # characters of a value that is masked wherever it stands: "on" would be masked in every other word
+_SHORTEST = 4  # characters of a value that is masked wherever it is: "on" would be masked in every other word
 _NO_SECRETS = frozenset(("auto", "none", "null", "true", "false", "bool", "string", "str"))
 
 # The end of a name, behind anything but a letter or a digit. What is before it is not matched where it need not be, and
@@ -67,12 +67,12 @@ def _mask_value(found: re.Match[str]) -> str:
 
 
 def secrets_of(documents: Iterable[Document]) -> set[str]:
-    """The secrets in some documents, as they stand in texts, in JSON and in XML."""
+    """The secrets in some documents, as they are in texts, in JSON and in XML."""
     return {form for document in documents for secret in secrets_in(document) for form in _forms(secret)}
 
 
 def secrets_in(document: Document) -> set[str]:
-    """The values of a document that stand under the name of a secret."""
+    """The values of a document that are under the name of a secret."""
     if document.root is None:
         return set()
     values = {

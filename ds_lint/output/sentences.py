@@ -31,7 +31,7 @@ def doubt(finding: Finding) -> str:
     return f"{names} of the launch may change this" if names else ""
 
 
-def told(finding: Finding) -> str:
+def description(finding: Finding) -> str:
     """What is wrong, for which releases and stacks, what is unknown, what a training run showed, and the way out."""
     wrong = f"{finding.message} (with {finding.affected_releases})" if finding.releases else finding.message
     by_stack = f"It is {outcome(finding)}" if finding.effects else ""

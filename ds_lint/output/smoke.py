@@ -1,4 +1,4 @@
-"""A training run as people and programs read it: what was requested, and what the ranks showed.
+"""A training run as people and programs read it: what the config requests, and what the ranks showed.
 
 Imported only for a smoke run, so a clean check does not pay for it.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 STYLES = {"error": SEVERITY["error"], "fail": SEVERITY["error"], "warn": SEVERITY["warning"], "skip": QUIET}
 
-# What some checks prove together, by their ids: a word is printed where one of them passed and none did worse.
+# What some checks prove together, by their ids: one word where one of them passed and none did worse.
 PROVED = {
     "shards": ("parameters", "gradients", "master-weights", "optimizer-states"),
     "trains": ("loss",),
@@ -69,32 +69,32 @@ def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[Hashab
     ``helped`` are the subjects of checks to which a finding has given the help already.
     """
     several = len({(verdict.path, verdict.place) for verdict in verdicts}) > 1
-    output: list[str] = []
+    rows: list[str] = []
     for verdict in verdicts:
-        if output:
-            output.append("")
-        output += _headline(verdict, f"smoke: {config_name(verdict, verdicts)} " if several else "smoke: ", terminal)
-        output += _not_passed(verdict, terminal, helped)
-        output += _passed(verdict, terminal)
-        output += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
-        output += _skipped(verdict, terminal)
-        output += _ended(verdict, terminal)
-        output += _measured(verdict, terminal)
-        output += _chart(verdict, verdicts, terminal)
-    return output
+        if rows:
+            rows.append("")
+        rows += _headline(verdict, f"smoke: {config_name(verdict, verdicts)} " if several else "smoke: ", terminal)
+        rows += _not_passed(verdict, terminal, helped)
+        rows += _passed(verdict, terminal)
+        rows += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
+        rows += _skipped(verdict, terminal)
+        rows += _ended(verdict, terminal)
+        rows += _measured(verdict, terminal)
+        rows += _chart(verdict, verdicts, terminal)
+    return rows
 
 
 def records(verdicts: list[Verdict], terminal: Terminal) -> list[str]:
     """A line for each run and for each of its checks that did not pass, never wrapped."""
-    output = []
+    rows = []
     for verdict in verdicts:
         path = terminal.paint(config_name(verdict, verdicts), STRONG)
-        output.append(f"{path}: smoke: {visible(headline(verdict))}")
+        rows.append(f"{path}: smoke: {visible(headline(verdict))}")
         for check in _worst_first(verdict, ("error", "fail", "warn")):
             status = terminal.paint(f"{check.status}[{visible(check.id)}]", STYLES[check.status])
-            output.append(f"{path}: smoke: {status} {visible(check.message)}")
-        output += [f"{path}: smoke: not verified: {visible(line)}" for line in not_verified(verdict)]
-    return output
+            rows.append(f"{path}: smoke: {status} {visible(check.message)}")
+        rows += [f"{path}: smoke: not verified: {visible(line)}" for line in not_verified(verdict)]
+    return rows
 
 
 def config_name(verdict: Verdict, verdicts: list[Verdict]) -> str:
@@ -111,12 +111,12 @@ def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
 
 
 def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[Hashable]) -> list[str]:
-    output = []
+    rows = []
     for check in _worst_first(verdict, ("error", "fail", "warn")):
-        output += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
+        rows += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
         if check.help and check.subject not in helped:
-            output += _labelled("= help:", STRONG, check.help, terminal, indent=4)
-    return output
+            rows += _labelled("= help:", STRONG, check.help, terminal, indent=4)
+    return rows
 
 
 def _with_key(check: Check) -> str:
@@ -124,7 +124,7 @@ def _with_key(check: Check) -> str:
 
 
 def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
-    output = []
+    rows = []
     if verdict.mode == FAKE:  # how much a rank of so many holds is what one wants to know
         return [
             line
@@ -138,10 +138,10 @@ def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
     for label, is_adapted in (("verified:", False), ("verified with adaptation:", True)):
         ids = [check.id for check in verdict.checks if check.status == "pass" and check.adapted == is_adapted]
         if ids:
-            output += _labelled(
+            rows += _labelled(
                 label, QUIET, ", ".join(_times(name, ids, all_ids) for name in dict.fromkeys(ids)), terminal
             )
-    return output
+    return rows
 
 
 def _times(name: str, some: list[str], every: list[str]) -> str:
@@ -170,14 +170,14 @@ def _ended(verdict: Verdict, terminal: Terminal) -> list[str]:
         if rank.exit != "ok":
             error = f": {rank.error.strip().partition(chr(10))[0]}" if rank.error else ""
             ranks_by_end.setdefault(f"{rank.exit} in phase {rank.phase}{error}", []).append(str(rank.rank))
-    output = []
+    rows = []
     for end, numbers in ranks_by_end.items():
         some = [*numbers[:SHOWN_RANKS], *([f"{len(numbers) - SHOWN_RANKS} more"] if numbers[SHOWN_RANKS:] else [])]
         label = f"rank{'s' if len(numbers) > 1 else ''} {_enumerated(some)}:"
-        output += _labelled(label, SEVERITY["error"], end, terminal)
+        rows += _labelled(label, SEVERITY["error"], end, terminal)
     if verdict.log:
-        output += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
-    return output
+        rows += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
+    return rows
 
 
 def _measured(verdict: Verdict, terminal: Terminal) -> list[str]:
@@ -205,14 +205,14 @@ def _chart(verdict: Verdict, verdicts: list[Verdict], terminal: Terminal) -> lis
     blocks = BLOCKS if terminal.can_show(BLOCKS) else ASCII_BLOCKS
     margin = max(map(len, bars))
     room = max(LEAST_BAR, min(BAR, (terminal.width or 80) - margin - len("    999.9 MiB  ")))
-    output = ["  " + terminal.paint("bytes by rank", STRONG)]
+    rows = ["  " + terminal.paint("bytes by rank", STRONG)]
     for label, kinds in bars.items():
         bar = _bar(_bytes(kinds), most, room, blocks)
-        output.append(f"  {label:<{margin}}  {bar} {in_units(sum(_bytes(kinds)))}")
+        rows.append(f"  {label:<{margin}}  {bar} {in_units(sum(_bytes(kinds)))}")
     if len(verdict.held) > SHOWN_RANKS:
-        output.append(f"  and {counted(len(verdict.held) - SHOWN_RANKS, 'more rank')}")
+        rows.append(f"  and {counted(len(verdict.held) - SHOWN_RANKS, 'more rank')}")
     legend = "  ".join(f"{block} {kind}" for block, kind in zip(blocks, KINDS, strict=True))
-    return [*output, *("  " + line.strip() for line in wrap(legend, terminal.width, taken=2, indent=2))]
+    return [*rows, *("  " + line.strip() for line in wrap(legend, terminal.width, taken=2, indent=2))]
 
 
 def _bar(parts: list[int], most: int, room: int, blocks: str) -> str:
@@ -356,7 +356,7 @@ def _scalar(value: object) -> str:
 
 
 def written(value: object) -> str:
-    """A value as it stands in a config, numbers in groups of thousands."""
+    """A value as it is in a config, numbers in groups of thousands."""
     if value is None or isinstance(value, (bool, int, float)):
         return formatted(value)
     from json import dumps

@@ -37,9 +37,9 @@ def _unreadable(report: Report) -> list[str]:
     if not complaints:
         return []
     first = complaints[0]
-    said = first.summary if first.path is None else f"{first.path}: {first.summary}"
+    reason = first.summary if first.path is None else f"{first.path}: {first.summary}"
     more = f", and {len(complaints) - 1} more" if len(complaints) > 1 else ""
-    return [f"Exit status 2: {visible(said)}{more}"]
+    return [f"Exit status 2: {visible(reason)}{more}"]
 
 
 def _outcome(report: Report, terminal: Terminal) -> list[str]:
@@ -67,7 +67,7 @@ def _outcome(report: Report, terminal: Terminal) -> list[str]:
 
 def _of_what(report: Report) -> str:
     """What "no findings" is about if there is no complete training run; empty if nothing is missing."""
-    is_missing = any(file.smoke == [] for file in report.files)  # it was asked for
+    is_missing = any(file.smoke == [] for file in report.files)  # a run was requested
     is_incomplete = any(run.status == "error" for run in report.smoke)
     return " without the training run" if is_missing or is_incomplete else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.targets.text import shown
 
-NO_WIDTH = ("Mn", "Me")  # combining marks stand on the character before them
+NO_WIDTH = ("Mn", "Me")  # combining marks are on the character before them
 
 
 def visible(text: str) -> str:

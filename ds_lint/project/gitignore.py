@@ -38,15 +38,15 @@ class IgnoreFile:
 
     def says(self, path: str, *, is_folder: bool) -> bool | None:
         """Whether a path from the folder of the file is ignored; None if no pattern means it."""
-        last, said = -1, None
+        last, decision = -1, None
         for patterns in (self._by_name.get(path[path.rfind("/") + 1 :], ()), self._others):
             for number, is_ignored, pattern in reversed(patterns):
                 if number < last:
                     break
                 if pattern.means(path, is_folder=is_folder):
-                    last, said = number, is_ignored
+                    last, decision = number, is_ignored
                     break
-        return said
+        return decision
 
 
 class IgnoredIn(Record):
@@ -61,8 +61,8 @@ class IgnoredIn(Record):
         """Whether git ignores a name in the folder."""
         path = self._place + _as_bytes(name)
         for file, start in self._files:
-            if (said := file.says(path[start:], is_folder=is_folder)) is not None:
-                return said
+            if (decision := file.says(path[start:], is_folder=is_folder)) is not None:
+                return decision
         return False
 
     def below(self, name: str) -> IgnoredIn:
@@ -151,7 +151,7 @@ def _excludes_file(config: bytes) -> str | None:
     """What a configuration of git says about ``core.excludesFile``."""
     section, found = "", None
     for line in map(str.strip, config.decode(errors="surrogateescape").splitlines()):
-        if line.startswith("["):  # a setting may stand behind it
+        if line.startswith("["):  # a setting may be behind it
             section, _, line = line[1:].partition("]")  # noqa: PLW2901 - the rest of it
         name, _, value = line.partition("=")
         if section.lower() == "core" and name.strip().lower() == "excludesfile":

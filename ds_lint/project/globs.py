@@ -5,7 +5,7 @@ without a slash means a name at any depth, one with a slash a path from the fold
 limits it to folders.
 
 The details are those of git's ``dir.c`` and ``wildmatch.c``. No expression here can backtrack exponentially: what
-stands between two stars is taken at the first place where it matches and never tried elsewhere, because a later place
+is between two stars is taken at the first place where it matches and never tried elsewhere, because a later place
 only leaves less for the rest.
 """
 
@@ -79,7 +79,7 @@ def glob(pattern: str) -> Glob:
 
 
 class Glob:
-    """One pattern, without the ``!`` that may stand before it in a ``.gitignore``."""
+    """One pattern, without the ``!`` that may be before it in a ``.gitignore``."""
 
     __slots__ = ("_expression", "_is_of_folders", "_rest", "_start", "_suffix", "is_of_names")
 
@@ -141,7 +141,7 @@ def _path(parts: list[str], numbers: Iterator[int]) -> str:
 
 
 def _name(parts: list[str], numbers: Iterator[int]) -> str:
-    """The expression for one name: what it begins with, what stands between its stars, what it ends with."""
+    """The expression for one name: what it begins with, what is between its stars, what it ends with."""
     first, *others = ("".join(part) for part in _split(parts, _STAR))
     between = "".join(_at_once(f"[^/]*?{part}", numbers) for part in others[:-1])
     return first + between + "".join(f"[^/]*{part}" for part in others[-1:])

@@ -59,7 +59,7 @@ class PageError(ValueError):
 
 
 class Fixed(Record):
-    """What the fixes make of an example: the text, where it stands in the page, and which fixes are applied."""
+    """What the fixes make of an example: the text, where it is in the page, and which fixes are applied."""
 
     text: str
     span: Span
@@ -67,7 +67,7 @@ class Fixed(Record):
 
 
 class Example(Record):
-    """One config of a page. ``findings`` are the lines that a bad one expects; ``findings_span`` is where they stand.
+    """One config of a page. ``findings`` are the lines that a bad one expects; ``findings_span`` is where they are.
 
     ``fixed`` is what the fixes make of it, where the page shows that.
 

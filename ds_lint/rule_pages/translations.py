@@ -33,7 +33,7 @@ class Language(NamedTuple):
 
     name: str
     english_name: str
-    no_page: str  # of a rule, whose code stands in the braces
+    no_page: str  # of a rule, whose code is in the braces
     keys_are_english: str
 
 

@@ -41,16 +41,16 @@ class Purpose(NamedTuple):
     micro_batch: int = 1
 
 
-def refusal(wish: Purpose) -> str | None:
-    """Why a wish cannot come true, and what to choose instead; None where it can."""
-    if wish.offload == "nvme" and wish.stage != 3:
+def refusal(purpose: Purpose) -> str | None:
+    """Why a purpose has no config, and what to choose instead; None where it can."""
+    if purpose.offload == "nvme" and purpose.stage != 3:
         return (
-            f"--offload nvme needs --stage 3: at stage {wish.stage} DeepSpeed never writes to the drive; "
+            f"--offload nvme needs --stage 3: at stage {purpose.stage} DeepSpeed never writes to the drive; "
             "choose --stage 3, or --stage 2 --offload cpu"
         )
-    if wish.offload == "cpu" and wish.stage == 0:
+    if purpose.offload == "cpu" and purpose.stage == 0:
         return "--offload cpu needs --stage 1, 2 or 3: at stage 0 DeepSpeed offloads nothing; choose --stage 2"
-    if wish.precision == "fp16" and wish.stage == 0:
+    if purpose.precision == "fp16" and purpose.stage == 0:
         return (
             "--precision fp16 needs --stage 1, 2 or 3: at stage 0 DeepSpeed since 0.18.3 divides gradients by a loss "
             "scale that it never multiplied by (DS411); choose --stage 1, or --precision bf16"
@@ -58,22 +58,22 @@ def refusal(wish: Purpose) -> str | None:
     return None
 
 
-def config(wish: Purpose) -> Section:
-    """The config that a wish asks for, its keys in the order of Transformers' guides."""
+def config(purpose: Purpose) -> Section:
+    """The config for a purpose, its keys in the order of Transformers' guides."""
     return {
-        **_precision(wish),
-        **_optimizer(wish),
-        "zero_optimization": _zero(wish),
-        **_drive(wish),
-        **_batch(wish),
-        "gradient_clipping": "auto" if wish.stack == "trainer" else CLIPPING,
+        **_precision(purpose),
+        **_optimizer(purpose),
+        "zero_optimization": _zero(purpose),
+        **_drive(purpose),
+        **_batch(purpose),
+        "gradient_clipping": "auto" if purpose.stack == "trainer" else CLIPPING,
     }
 
 
-def launch_file(config_file: str, wish: Purpose, gpus: int | None) -> Section:
+def launch_file(config_file: str, purpose: Purpose, gpus: int | None) -> Section:
     """What ``accelerate launch --config_file`` reads; beside a config it must not repeat what the config says."""
     plugin: Section = {"deepspeed_config_file": config_file}
-    if wish.stage == 3:
+    if purpose.stage == 3:
         plugin["zero3_init_flag"] = True  # so that from_pretrained loads the model in shards
     launch: Section = {"distributed_type": "DEEPSPEED", "deepspeed_config": plugin}
     if gpus is not None:
@@ -81,69 +81,69 @@ def launch_file(config_file: str, wish: Purpose, gpus: int | None) -> Section:
     return launch
 
 
-def _precision(wish: Purpose) -> Section:
-    if wish.precision == "fp32":
+def _precision(purpose: Purpose) -> Section:
+    if purpose.precision == "fp32":
         return {}  # off is the default of both, whatever older guides say of fp16
-    return {wish.precision: {"enabled": "auto" if wish.stack == "trainer" else True}}
+    return {purpose.precision: {"enabled": "auto" if purpose.stack == "trainer" else True}}
 
 
-def _optimizer(wish: Purpose) -> Section:
+def _optimizer(purpose: Purpose) -> Section:
     """AdamW where DeepSpeed makes the optimizer; an optimizer of the script is kept, and moved by Accelerate."""
-    if wish.stack != "deepspeed":
+    if purpose.stack != "deepspeed":
         return {}
     return {"optimizer": {"type": "AdamW", "params": {"lr": LEARNING_RATE}}}
 
 
-def _zero(wish: Purpose) -> Section:
-    return {"stage": wish.stage, **_offload(wish), **_communication(wish), **_stage_3(wish)}
+def _zero(purpose: Purpose) -> Section:
+    return {"stage": purpose.stage, **_offload(purpose), **_communication(purpose), **_stage_3(purpose)}
 
 
-def _offload(wish: Purpose) -> Section:
+def _offload(purpose: Purpose) -> Section:
     """At stage 3 the parameters go with the optimizer, as in the guides' files, unless they are kept."""
-    if wish.offload == "none":
+    if purpose.offload == "none":
         return {}
-    place: Section = {"device": wish.offload}
-    if wish.offload == "nvme":
-        place["nvme_path"] = wish.nvme_path
+    place: Section = {"device": purpose.offload}
+    if purpose.offload == "nvme":
+        place["nvme_path"] = purpose.nvme_path
     place["pin_memory"] = True  # the default since 0.19.5 only
-    moves_parameters = wish.stage == 3 and not wish.keeps_parameters
+    moves_parameters = purpose.stage == 3 and not purpose.keeps_parameters
     return {name: dict(place) for name in ("offload_optimizer", "offload_param")[: 2 if moves_parameters else 1]}
 
 
-def _communication(wish: Purpose) -> Section:
+def _communication(purpose: Purpose) -> Section:
     """Stage 3 overlaps by itself; at stage 1 the guides leave everything as it is.
 
     They recommend ``round_robin_gradients`` with offloading, which speeds up a copy; what reads weights by their
     parameters, and universal checkpoints, then go wrong: DS710.
     """
-    if wish.stage != 2:
+    if purpose.stage != 2:
         return {}
     return {"allgather_bucket_size": BUCKET, "overlap_comm": True, "reduce_bucket_size": BUCKET}
 
 
-def _stage_3(wish: Purpose) -> Section:
-    if wish.stage != 3:
+def _stage_3(purpose: Purpose) -> Section:
+    if purpose.stage != 3:
         return {}
-    leaf_module: Section = {"leaf_module": {"classes": list(wish.leaf_modules)}} if wish.leaf_modules else {}
-    return {**_buckets(wish), "stage3_gather_16bit_weights_on_model_save": True, **leaf_module}
+    leaf_module: Section = {"leaf_module": {"classes": list(purpose.leaf_modules)}} if purpose.leaf_modules else {}
+    return {**_buckets(purpose), "stage3_gather_16bit_weights_on_model_save": True, **leaf_module}
 
 
-def _buckets(wish: Purpose) -> Section:
+def _buckets(purpose: Purpose) -> Section:
     """Sizes that suit the hidden size; ``"auto"`` where the stack works them out from the model."""
     names = ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold")
-    if wish.hidden_size is not None:
-        square = wish.hidden_size**2
-        return dict(zip(names, (square, int(0.9 * square), 10 * wish.hidden_size), strict=True))
-    return {} if wish.stack == "deepspeed" else dict.fromkeys(names, "auto")
+    if purpose.hidden_size is not None:
+        square = purpose.hidden_size**2
+        return dict(zip(names, (square, int(0.9 * square), 10 * purpose.hidden_size), strict=True))
+    return {} if purpose.stack == "deepspeed" else dict.fromkeys(names, "auto")
 
 
-def _drive(wish: Purpose) -> Section:
+def _drive(purpose: Purpose) -> Section:
     """What the guides start from; ``ds_nvme_tune`` finds what suits a drive."""
-    return {"aio": {"block_size": 262144, "queue_depth": 32}} if wish.offload == "nvme" else {}
+    return {"aio": {"block_size": 262144, "queue_depth": 32}} if purpose.offload == "nvme" else {}
 
 
-def _batch(wish: Purpose) -> Section:
+def _batch(purpose: Purpose) -> Section:
     """DeepSpeed works ``train_batch_size`` out from these and the number of ranks."""
-    if wish.stack == "deepspeed":
-        return {"train_micro_batch_size_per_gpu": wish.micro_batch}
+    if purpose.stack == "deepspeed":
+        return {"train_micro_batch_size_per_gpu": purpose.micro_batch}
     return {"gradient_accumulation_steps": "auto", "train_micro_batch_size_per_gpu": "auto"}

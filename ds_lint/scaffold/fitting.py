@@ -45,22 +45,22 @@ class Fitting(NamedTuple):
     is_sure: bool
 
 
-def fastest(wish: Purpose, facts: Facts, knowledge: Knowledge) -> Fitting | None:
+def fastest(purpose: Purpose, facts: Facts, knowledge: Knowledge) -> Fitting | None:
     """The fastest config that fits, with the largest micro batch unless the facts have one; None if none fits.
 
     A config that only likely fits is taken if none surely does.
     """
     there = capacity(facts)
-    candidates = list(_candidates(wish))
+    candidates = list(_candidates(purpose))
     bounds: tuple[Bound, ...] = ("most", "likely")
     for bound in bounds:
-        for purpose in candidates:
+        for candidate in candidates:
             found = None
             for size in _micro_batches(facts):
-                needed = _estimate(purpose, size, facts, knowledge)
+                needed = _estimate(candidate, size, facts, knowledge)
                 if needed is None or not there.holds(needed, bound):
                     break
-                found = Fitting(purpose._replace(micro_batch=size), size, needed, bound == "most")
+                found = Fitting(candidate._replace(micro_batch=size), size, needed, bound == "most")
             if found is not None:
                 return found
     return None
@@ -71,11 +71,11 @@ def counts_activations(found: Fitting) -> bool:
     return "activations" in found.estimate.parts
 
 
-def _candidates(wish: Purpose) -> Iterator[Purpose]:
+def _candidates(purpose: Purpose) -> Iterator[Purpose]:
     for stage, offload, keeps_parameters in _BY_SPEED:
-        purpose = wish._replace(stage=stage, offload=offload, keeps_parameters=keeps_parameters)
-        if composition.refusal(purpose) is None:
-            yield purpose
+        candidate = purpose._replace(stage=stage, offload=offload, keeps_parameters=keeps_parameters)
+        if composition.refusal(candidate) is None:
+            yield candidate
 
 
 def _micro_batches(facts: Facts) -> list[int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TF32 = (8, 0)  # is_torch_tf32_available in transformers/utils/import_utils.py asks for Ampere
 
 
-def is_asked_for(config: Config, name: str) -> bool:
+def is_explicit(config: Config, name: str) -> bool:
     """Whether this field was set on purpose; an object has all fields, so a default there does not count."""
     given = config.facts.training.given.get(name) if config.facts.training else None
     if given is None or given.is_flag or given.document is not None:
@@ -75,8 +75,8 @@ def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         if releases.index(target) < releases.index(runs[0]["since"]):
             yield (name,), f"{name} is new in transformers {runs[0]['since']}, but the target is {target}"
         else:
-            gone = releases[releases.index(runs[-1]["until"]) + 1]
-            yield (name,), f"{name} is removed in transformers {gone}, and the target is {target}"
+            removed_in = releases[releases.index(runs[-1]["until"]) + 1]
+            yield (name,), f"{name} is removed in transformers {removed_in}, and the target is {target}"
 
 
 def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -54,7 +54,7 @@ def data_parallel_size(config: Config, ranks: float, *, from_file: bool) -> floa
 def sequence_parallel_ranks(config: Config, *, from_file: bool) -> float | None:
     """The ranks that share a sequence and count as one; None where each rank counts.
 
-    Sources: ``deepspeed.initialize``, which makes a mesh of ranks where both sizes stand, and
+    Sources: ``deepspeed.initialize``, which makes a mesh of ranks where both sizes are set, and
     ``DeepSpeedConfig.__init__``, which divides by the first size alone. At first both looked into a dict only.
     """
     size = config.value(SEQUENCE)

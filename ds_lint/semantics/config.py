@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Visit:
-    """One key of the config, with what the target knows of it (None: nothing) and of the section it stands in."""
+    """One key of the config, with what the target knows of it (None: nothing) and of the section it is in."""
 
     __slots__ = ("key", "member", "path", "section")
 
@@ -172,9 +172,9 @@ class Config:
 
     @property
     def is_excerpt(self) -> bool:
-        """Whether the text shows a part of a config: it breaks off, or has an ellipsis where a member could stand.
+        """Whether the text shows a part of a config: it breaks off, or has an ellipsis where a member could be.
 
-        No reader takes such a text, so it never runs as it stands, and what is missing is not a mistake. A text without
+        No reader takes such a text, so it never runs as it is, and what is missing is not a mistake. A text without
         either is used as it is, however short: the stack refuses it for what it lacks.
         """
         return self.is_cut_off or any(
@@ -239,7 +239,7 @@ class Config:
         return node if node is not None and node.kind == "object" else None
 
     def is_written(self, path: KeyPath) -> bool:
-        """Whether the file itself says what stands at a key path: no stack filled or added it."""
+        """Whether the file itself says what is at a key path: no stack filled or added it."""
         node = self.written.at(path)
         return node is not None and node.span not in self.filled
 

@@ -156,7 +156,7 @@ class ConfigCall:
         add_precision(made, self._precision())
 
     def _precision(self) -> SourceSetting:
-        """What the taker is told; otherwise the environment tells."""
+        """What the taker is given; otherwise the environment tells."""
         member = self._taker.member(PRECISION) if self._taker is not None else None
         if member is None or member.value.kind != "string":
             return SourceSetting(UNKNOWN)
@@ -181,8 +181,8 @@ class ConfigCall:
             elif "keyword" in facts:
                 setting = settings[facts["keyword"]]
                 made.add(tuple(path.split(".")), setting.value, setting)
-            elif (asked := _asked(facts.get("only_if", []), settings)) is not None:
-                made.sections[tuple(path.split("."))] = asked
+            elif (keyword := _only_keyword(facts.get("only_if", []), settings)) is not None:
+                made.sections[tuple(path.split("."))] = keyword
         for added in _ADDED:
             if made.root.at(added) is None:
                 made.add(added, UNKNOWN)
@@ -199,12 +199,12 @@ class ConfigCall:
 
 
 def _written_at(span: Span, keywords: dict[str, Any]) -> Node:
-    """Keywords as a call has them, all of which stand at one word."""
+    """Keywords as a call has them, all of which are at one word."""
     members = [Member(name, span, setting_node(value, span)) for name, value in keywords.items()]
     return Node("object", span, None, members)
 
 
-def _asked(conditions: list[str], settings: dict[str, SourceSetting]) -> KeyPath | None:
+def _only_keyword(conditions: list[str], settings: dict[str, SourceSetting]) -> KeyPath | None:
     """The keyword that is written and alone brings a section; None if that is a default."""
     return settings[conditions[0]].path if len(conditions) == 1 and conditions[0] in settings else None
 

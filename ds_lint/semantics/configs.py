@@ -71,8 +71,8 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
     from ds_lint.semantics.accelerate.deepspeed_config import replace_precision
     from ds_lint.semantics.preparation.filled import fill_in
 
-    asked = (name for name in ("fp16", "bf16") if (one := config.argument(name)) is not None and one.value is True)
-    if (word := next(asked, None)) is not None:
+    enabled = (name for name in ("fp16", "bf16") if (one := config.argument(name)) is not None and one.value is True)
+    if (word := next(enabled, None)) is not None:
         replace_precision(file.made, word)
     return fill_in(config)
 

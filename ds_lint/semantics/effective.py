@@ -105,7 +105,7 @@ def _meant(config: Config, path: KeyPath) -> KeyPath:
 
 
 def _place(config: Config, path: KeyPath, how: str = "written") -> str:
-    """Where a key stands in the file; a key that is not written stands nowhere."""
+    """Where a key is in the file; a key that is not written is nowhere."""
     section = config.written.at(path[:-1])
     member = section.member(path[-1]) if section is not None else None
     if member is None:

@@ -53,7 +53,7 @@ def is_truthy(node: Node | None) -> bool:
 
 @once
 def zero_stage(config: Config) -> int | None:
-    """The ZeRO stage that DeepSpeed itself would run, or None where it cannot be told ("auto", a template, refused)."""
+    """The ZeRO stage that DeepSpeed itself would run, or None where it is not known ("auto", a template, refused)."""
     section = config.node("zero_optimization")
     if section is None:
         return 0

@@ -53,25 +53,25 @@ class FsdpArguments:
 
     @property
     def is_on(self) -> bool:
-        """Whether the Trainer makes a plugin: FSDP is asked for, and not that of XLA."""
+        """Whether the Trainer makes a plugin: FSDP is on, and not that of XLA."""
         return bool(self.argument.value) and not self.values.get("xla")
 
     def refusals(self) -> Iterator[Trouble]:
         """Why TrainingArguments or the plugin raises."""
         if self.version is None:
-            yield _said("version", self.values["version"], "not a whole number"), "Write 1 or 2."
+            yield _wrong("version", self.values["version"], "not a whole number"), "Write 1 or 2."
         if self.version not in (1, 2):
             return
         yield from self._options()
         for name, facts in self._keys.items():
             if name in self.values and self.version in facts.get("flag_for", ()) and flag(self.values[name]) is None:
-                yield _said(name, self.values[name], "neither true nor false"), "Write true or false."
+                yield _wrong(name, self.values[name], "neither true nor false"), "Write true or false."
         policies = self._choices("FSDP_AUTO_WRAP_POLICY")
         policy = self.values.get("auto_wrap_policy", policies[0])
         if policy not in policies:
-            yield _said("auto_wrap_policy", policy, f"not one of {listed(policies)}"), "Write one of these words."
+            yield _wrong("auto_wrap_policy", policy, f"not one of {listed(policies)}"), "Write one of these words."
         elif policy == policies[1] and not isinstance(self.values.get("min_num_params", 0), (int, float)):
-            yield _said("min_num_params", self.values["min_num_params"], "not a number"), "Write a number."
+            yield _wrong("min_num_params", self.values["min_num_params"], "not a number"), "Write a number."
         yield from self._words_of_plugin()
 
     def unread(self) -> Iterator[tuple[str, str, str]]:
@@ -116,7 +116,7 @@ class FsdpArguments:
         kinds = self._choices("FSDP_STATE_DICT_TYPE")
         kind = self.values.get("state_dict_type")
         if isinstance(kind, str) and count(kind) is None and kind.upper() not in kinds:
-            yield _said("state_dict_type", kind, f"not one of {listed(kinds)}"), "Write one of these words."
+            yield _wrong("state_dict_type", kind, f"not one of {listed(kinds)}"), "Write one of these words."
         elif isinstance(kind, str) and self.version == 2 and kind.upper() == kinds[1]:
             yield f"`state_dict_type` is {kinds[1]}, and FSDP 2 does not take it", f"Write {kinds[0]} or {kinds[2]}."
         if self.version == 1:
@@ -128,7 +128,7 @@ class FsdpArguments:
         text, words = str(self.values.get(name)), self._choices(constant)
         is_number = 0 < (count(text) or 0) <= numbers
         if name in self.values and not is_number and text.upper() not in words:
-            yield _said(name, self.values[name], f"not one of {listed(words)}"), "Write one of these words."
+            yield _wrong(name, self.values[name], f"not one of {listed(words)}"), "Write one of these words."
 
     def _choices(self, name: str) -> list[str]:
         return self._words.get(name, {}).get("choices", [])
@@ -167,5 +167,5 @@ def _number(value: Any) -> Any:
     return float(value) if isinstance(value, str) and value.replace(".", "", 1).isdecimal() else value
 
 
-def _said(name: str, value: Any, problem: str) -> str:
+def _wrong(name: str, value: Any, problem: str) -> str:
     return f"`{name}` of `fsdp_config` is {as_json(value)}, {problem}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SourceSetting(Record):
-    """A value that is written or a default; ``path`` and ``member`` are where it stands, None for a default.
+    """A value that is written or a default; ``path`` and ``member`` are where it is, None for a default.
 
     A value that is not known is UNKNOWN; that of a mapping or list may be its node.
     """
@@ -27,7 +27,7 @@ class SourceSetting(Record):
 class MadeConfig(Record):
     """The config. ``sources`` has the path of the setting behind each key of the config.
 
-    What is not known is a placeholder. What no setting says is a default of the library: it stands at ``span``, and
+    What is not known is a placeholder. What no setting says is a default of the library: it is at ``span``, and
     its source is ``around``.
     """
 
@@ -54,7 +54,7 @@ class MadeConfig(Record):
         return not (is_set or path in self.sections or any(one[: len(path)] == path for one in self.sources))
 
     def add(self, path: KeyPath, value: Any, setting: SourceSetting | None = None) -> None:
-        """Add a value, with the sections that it stands in."""
+        """Add a value, with the sections that it is in."""
         key_span = span = self.span
         if setting is not None and setting.member is not None and setting.path is not None:
             key_span, span = setting.member.key_span, setting.member.value.span
@@ -79,5 +79,5 @@ class MadeConfig(Record):
 
 
 def setting_node(value: Any, span: Span) -> Node:
-    """The value of a setting as a node, which stands at a span."""
+    """The value of a setting as a node, which is at a span."""
     return Node("template", span, "unknown") if value is UNKNOWN else node_of(value, span)

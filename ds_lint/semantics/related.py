@@ -16,7 +16,7 @@ def beside(config: Config, *path: str) -> list[Related]:
     return [Related(member.value.span, f"{path[-1]} {member.value.value}")] if member else []
 
 
-def said_at(argument: Argument, label: str) -> list[Related]:
+def given_at(argument: Argument, label: str) -> list[Related]:
     """The place in a file where a training argument was given; none where it came as a flag or is a default."""
     if argument.document is None or argument.span is None:
         return []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def findings(config: Any, **keywords: object) -> list[Finding]:
     """What is found in a config, which is a path, or a dict as the library gets it."""
     given = {term.name: _value(term, value) for term in terms() if (value := keywords[term.as_keyword]) is not None}
-    options = options_of_terms(given, said_by="ds_lint.check")
+    options = options_of_terms(given, given_by="ds_lint.check")
     facts = gather(options.sources)
     if isinstance(config, str) or hasattr(config, "__fspath__"):
         path = str(config)
@@ -47,6 +47,8 @@ def _value(term: Option, value: object) -> object:
     """The value of a keyword. Raises TypeError or ValueError."""
     if term.is_path and isinstance(value, os.PathLike):
         return os.fspath(value)
+    if term.type == "object":
+        return value  # its reader says what it takes
     kind = int if term.is_number else str
     if not isinstance(value, kind):
         raise TypeError(f"{term.as_keyword} must be {'an int' if kind is int else 'a str'}, not {type(value).__name__}")

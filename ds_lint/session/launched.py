@@ -57,9 +57,9 @@ def add_launches(
     searched: dict[str, dict[str, Document]] = {}
     named: dict[str, dict[str, Document]] = {}
     alone: dict[str, dict[str, Document]] = {}
-    for asked, document in found:
-        if os.path.isdir(asked):
-            group = searched.setdefault(asked, {})
+    for given, document in found:
+        if os.path.isdir(given):
+            group = searched.setdefault(given, {})
         elif (repository := repository_of(document.path)) is not None:
             group = named.setdefault(os.path.relpath(repository), {})
         elif document.language in ("python", "shell"):

@@ -38,8 +38,8 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
             by_identity.setdefault(identity, []).append(index)
     for identity, indices in by_identity.items():
         those = [one for index in dict.fromkeys(indices) for one in groups[index]]
-        is_told_apart = len(set(indices)) < len(groups) or _tells_place(found[identity], those)
-        if is_told_apart or (those[0].is_told and identity not in alone):
+        is_of_some = len(set(indices)) < len(groups) or _tells_place(found[identity], those)
+        if is_of_some or (those[0].is_mentioned and identity not in alone):
             _name(found[identity], those)
     whole.findings = []
     whole.add(list(found.values()))

@@ -132,7 +132,7 @@ class Options(OptionRecord):
     unsafe_fixes: bool = option("fixes", "also apply, or with --diff show, the fixes that may change the run", False)
 
     sources: Sources = Sources()  # of facts, which are options too
-    said_by: dict[str, str] = {}  # noqa: RUF012 - never changed: by option, the environment variable that gives it
+    given_by: dict[str, str] = {}  # noqa: RUF012 - never changed: by option, the environment variable that gives it
 
     if not TYPE_CHECKING:
 
@@ -147,7 +147,7 @@ class Options(OptionRecord):
 
     def source(self, option: str) -> str:
         """What gives the value of an option: the option, or an environment variable."""
-        return self.said_by.get(option, f"--{option}")
+        return self.given_by.get(option, f"--{option}")
 
     @property
     def names_rules(self) -> bool:
@@ -161,8 +161,8 @@ def terms() -> list[Option]:
     return own + [one for one in Sources.options() if one.part == "facts"]
 
 
-def options_of_terms(values: Mapping[str, Any], said_by: str) -> Options:
+def options_of_terms(values: Mapping[str, Any], given_by: str) -> Options:
     """The options that these values of terms by name come to, and who gives them."""
     facts = {name: value for name, value in values.items() if hasattr(Sources, name)}
     others = {name: value for name, value in values.items() if name not in facts}
-    return Options([], **others, sources=Sources(**facts, said_by=said_by))
+    return Options([], **others, sources=Sources(**facts, given_by=given_by))

@@ -79,7 +79,7 @@ class Session:
         self._exclusions: dict[str, Exclusion] = {}  # by the path of the settings
         self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
         self._policies: dict[str, list[Policy]] = {}  # by the path of the settings
-        self._said: list[str] = []  # notes
+        self._notes: list[str] = []  # notes
         self._material: dict[str, list[Material]] = {}  # by the whole path of the config that it names
         self._chosen_by(NO_SETTINGS)  # a rule that there is not is wrong usage, whatever files there are
         self._facts([], "")  # and so is a fact that cannot be read,
@@ -112,7 +112,7 @@ class Session:
 
     def say(self, note: str) -> None:
         """Add to the notes."""
-        self._said.append(note)
+        self._notes.append(note)
 
     def add_material(self, material: Material, config: str) -> None:
         """Lint the config at a path with what a recipe or a launch says that names it."""
@@ -134,13 +134,13 @@ class Session:
                 raise UnknownRelease(f"{place}: {error}") from None
         return self.choices[directory]
 
-    def _choose(self, directory: str, stated: dict[str, str], said_by: dict[str, PinPlace | str]) -> Choice:
-        if variables := self.options.said_by:
+    def _choose(self, directory: str, stated: dict[str, str], given_by: dict[str, PinPlace | str]) -> Choice:
+        if variables := self.options.given_by:
             names = {library: variables.get(f"{library}-version") for library in LIBRARIES}
-            said_by = said_by | {library: name for library, name in names.items() if name is not None}
+            given_by = given_by | {library: name for library, name in names.items() if name is not None}
         if self.ends:
-            return between(directory, self.ends, stated, said_by=said_by)
-        return choose(directory, stated | self.options.versions, said_by=said_by)
+            return between(directory, self.ends, stated, given_by=given_by)
+        return choose(directory, stated | self.options.versions, given_by=given_by)
 
     def leaves_out(self, path: str, is_folder: bool) -> bool:
         """Whether a file or folder is excluded from a search of the folder that it is in."""
@@ -186,7 +186,7 @@ class Session:
         """What a person should know beside the findings; with ``--verbose`` also the releases and their sources."""
         notes = [
             *self._nearest.notes,
-            *self._said,
+            *self._notes,
             *(note for choice in self.choices.values() for note in choice.notes),
         ]
         notes += [

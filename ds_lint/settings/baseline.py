@@ -95,7 +95,7 @@ class Baseline(Record):
         report.in_baseline = len(report.findings) - len(kept)
         report.findings = kept
 
-    def gone(self, path: str, rules: Iterable[str]) -> int:
+    def outdated(self, path: str, rules: Iterable[str]) -> int:
         """How many findings of these rules the baseline has for a file, and the file has no more."""
         known = self.left.get(relative(path, self.directory))
         return known.number(rules) if known is not None else 0

@@ -89,7 +89,7 @@ def _mistaken(folder: str) -> list[str]:
         return []
     try:
         data = bytes_of(path)
-    except OSError:  # is said where the settings are read
+    except OSError:  # reported where the settings are read
         return []
     return [
         f"{shown(path)}: [tool.{name}] is not read; write [tool.{OWN_TABLE}]"
@@ -112,7 +112,7 @@ def _read(path: str) -> Settings | None:
 
 
 def _named(path: str) -> Settings:
-    """The settings in a file that was asked for."""
+    """The settings in the file of ``--settings``."""
     settings = _read(path)
     if settings is None:
         raise SettingsError(f"{shown(path)}: it has no [tool.{OWN_TABLE}] table")

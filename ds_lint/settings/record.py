@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Severity, Stack
 
-    Said = dict[str, Any]  # by the name of a setting, a value that ``complaints_about`` finds nothing wrong with
+    Values = dict[str, Any]  # by the name of a setting, a value that ``complaints_about`` finds nothing wrong with
 
 SHARED = "pyproject.toml"  # has the settings of other tools too
 OWN_TABLE = "ds-lint"  # in ``tool`` there
@@ -25,11 +25,11 @@ class SettingsError(ValueError):
 
 
 class ConfigEntry:
-    """What is said of the configs that a pattern matches (``[[tool.ds-lint.configs]]``)."""
+    """The settings for the configs that a pattern matches (``[[tool.ds-lint.configs]]``)."""
 
     __slots__ = ("pattern", "sources", "stack")
 
-    def __init__(self, path: str, values: Said) -> None:
+    def __init__(self, path: str, values: Values) -> None:
         self.pattern: str = values["path"]
         self.stack: Stack | None = values.get("stack")
         self.sources = _sources(path, values)
@@ -38,7 +38,7 @@ class ConfigEntry:
 class Settings:
     """What one file of settings says; ``path`` is empty where there is none."""
 
-    def __init__(self, path: str, values: Said) -> None:
+    def __init__(self, path: str, values: Values) -> None:
         self.path = path
         self.select: list[str] | None = values.get("select")
         self.extend_select: list[str] = values.get("extend-select", [])
@@ -77,15 +77,15 @@ class Settings:
         return shown(os.path.join(self.directory, path))
 
 
-def _sources(path: str, values: Said) -> Sources:
+def _sources(path: str, values: Values) -> Sources:
     """Where a table says that facts are to be read from; files and folders lie beside the file of settings."""
-    said = {fact.name: values[fact.dashed] for fact in Sources.options() if fact.dashed in values}
-    arguments, model = said.get("trainer_args"), said.get("model")
+    given = {fact.name: values[fact.dashed] for fact in Sources.options() if fact.dashed in values}
+    arguments, model = given.get("trainer_args"), given.get("model")
     if arguments is not None and not arguments.lstrip().startswith("--"):
-        said["trainer_args"] = shown(os.path.join(os.path.dirname(path), arguments))
+        given["trainer_args"] = shown(os.path.join(os.path.dirname(path), arguments))
     if model is not None and os.path.isdir(folder := shown(os.path.join(os.path.dirname(path), model))):
-        said["model"] = folder  # anything else is a name
-    return Sources(**said, said_by=shown(path))
+        given["model"] = folder  # anything else is a name
+    return Sources(**given, given_by=shown(path))
 
 
 NO_SETTINGS = Settings("", {})

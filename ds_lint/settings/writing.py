@@ -89,7 +89,7 @@ def _with_entry(text: str, name: Path, pattern: str, rules: list[str]) -> str:
 
 
 def _in_array(text: str, value: list[_Token], words: str) -> str:
-    """The text with words at the end of a list, before a comma or a comment that stands there."""
+    """The text with words at the end of a list, before a comma or a comment that is there."""
     last = value[-3] if value[-2].text == "," else value[-2]
     separator = "" if last.text == "[" else ", "
     return f"{text[: last.end]}{separator}{words}{text[last.end :]}"

@@ -37,7 +37,7 @@ class SyntaxIssue:
         self.kind = kind
         self.span = span
         self.found = found
-        self.path = path  # of the member or item that the construct stands in, else None
+        self.path = path  # of the member or item that the construct is in, else None
         self.related = related
 
 
@@ -96,7 +96,7 @@ class Document:
         self.is_dict = False
         self.is_fragment = any(issue.kind in CUT_OFF for issue in issues)
         self.is_python = False  # it is written in Python, not in JSON
-        self.suppressions: list[Any] | None = None  # once they are asked for (``diagnostics/suppression.py``)
+        self.suppressions: list[Any] | None = None  # once they are needed (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None
 
     @property

@@ -65,7 +65,7 @@ def decode(data: bytes) -> tuple[str, SyntaxIssue | None]:
 
 
 def _wide_encoding(data: bytes) -> str | None:
-    """The encoding of a text with two or four bytes a character, told by its mark or by the NULs of its first ones."""
+    """The encoding of a text with two or four bytes a character, known by its mark or by the NULs of its first ones."""
     if b"\0" not in data and data[:1] not in {b"\xff", b"\xfe"}:
         return None
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):

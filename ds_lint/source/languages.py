@@ -27,7 +27,7 @@ JSON = (".json", ".jsonc", ".hjson", ".json5")  # the endings of what is a confi
 YAML = (".yaml", ".yml")
 IN_YAML = 200_000  # characters, which few files of settings have: PyYAML takes two seconds for them
 
-# Documentation is searched only if that is asked for.
+# Documentation is searched only with ``include-markdown``.
 SEARCHED = tuple(ending for ending, language in LANGUAGES.items() if language != "markdown")
 DOCUMENTATION = tuple(ending for ending in LANGUAGES if ending not in SEARCHED)
 

@@ -81,7 +81,7 @@ def _opened(line: str) -> _Fence | None:
 
 
 def _inside(fence: _Fence, line: str) -> int | None:
-    """Where the text of a line in a block begins; None if the line has left the quote that the block stands in."""
+    """Where the text of a line in a block begins; None if the line has left the quote that the block is in."""
     start = _after_quotes(fence, line)
     if start is None:
         return None

@@ -85,7 +85,7 @@ class Notebook:
         return "".join([*written, self.file_text[end:]])
 
     def encoded(self, text: str) -> str:
-        """A text as it stands within a string of the file."""
+        """A text as it is within a string of the file."""
         return dumps(text, ensure_ascii=self.file_text.isascii())[1:-1]
 
     def _replaced(self, cell: Cell, source: str) -> tuple[Span, str]:
@@ -117,7 +117,7 @@ class Notebook:
         return span, self._between(cell).join(lines)
 
     def _between(self, cell: Cell) -> str:
-        """What stands between two lines of a cell."""
+        """What is between two lines of a cell."""
         if len(cell.node.items) < 2:
             return _BETWEEN_LINES
         one, other = cell.node.items[:2]

@@ -1,4 +1,4 @@
-"""Where the parts of a text that is put together stand in the file: of the JSON that a heredoc becomes, or of a block.
+"""Where the parts of a text that is put together are in the file: of the JSON that a heredoc becomes, or of a block.
 
 A part is verbatim, or stands in for something else in the file (``8`` for ``$MICRO_BATCH``). Then every place in it is
 the whole of what is written instead.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Part(Record):
-    """A piece of the text, and where it stands in the file.
+    """A piece of the text, and where it is in the file.
 
     ``is_verbatim`` tells that it is written there; what is not ``is_known`` is a placeholder in the text.
     """

@@ -19,10 +19,10 @@ _BLOCKS_THAT_RUN = (ast.With, ast.AsyncWith)  # their statements run whenever th
 
 
 class StatementPlace(NamedTuple):
-    """Where a node stands: in which function, and in which list of statements that run one after the other."""
+    """Where a node is: in which function, and in which list of statements that run one after the other."""
 
     scope: Scope
-    block: int  # two nodes with the same number stand in one sequence
+    block: int  # two nodes with the same number are in one sequence
 
 
 class Assignment(NamedTuple):

@@ -35,7 +35,7 @@ _READING_METHODS = frozenset({"copy", "get", "items", "keys", "values", "__conta
 
 
 class Offsets:
-    """Where the nodes of a module stand in its text: the parser counts lines, and bytes of UTF-8 in them."""
+    """Where the nodes of a module are in its text: the parser counts lines, and bytes of UTF-8 in them."""
 
     def __init__(self, text: str) -> None:
         self._mark = text.startswith("\ufeff")
@@ -85,7 +85,7 @@ class Values:
         self.dicts: set[ast.expr] = set()  # that have been part of a value
 
     def span(self, expression: ast.expr) -> Span:
-        """Where an expression stands in the text."""
+        """Where an expression is in the text."""
         return self._offsets.span(expression)
 
     def value(self, expression: ast.expr, users: Iterable[ast.Call] = ()) -> PythonValue:
@@ -109,7 +109,7 @@ class Values:
         return value
 
     def keywords(self, call: ast.Call) -> PythonValue:
-        """The keywords of a call as an object, which stands at the name that is called."""
+        """The keywords of a call as an object, which is at the name that is called."""
         self._take(frozenset([call]))
         value = PythonValue(Node("object", self.span(call.func)))
         self._update(value, call, call, 0)
@@ -163,7 +163,7 @@ class Values:
         return self._unknown(expression)
 
     def _element_of(self, container: PythonValue, expression: ast.expr, use: ast.expr, depth: int) -> Node:
-        """An element of a dict or list: it stands where it is named, although its own elements may stand elsewhere."""
+        """An element of a dict or list: it is where it is named, although its own elements may be elsewhere."""
         element = self._value(expression, use, depth + 1)
         container.is_open |= element.is_open and element.node.kind != "template"
         element.node.span = self.span(expression)

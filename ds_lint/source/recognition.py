@@ -1,4 +1,4 @@
-"""Which values are DeepSpeed configs, and which files recipes that name one: told by their keys, not by a name."""
+"""Which values are DeepSpeed configs, and which files are recipes that name one: by their keys, not by a name."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def recipe_keys(root: Node | None) -> tuple[str, list[str]]:
 
 def framework_keys(root: Node | None) -> tuple[str, list[str]]:
     """The framework that a recipe is for, whether it names a config or not, and the keys that tell; else nothing."""
-    from ds_lint.frameworks import told_by  # few files are recipes
+    from ds_lint.frameworks import recognized  # few files are recipes
 
-    return told_by([member.key for member in root.members] if root is not None and root.kind == "object" else [])
+    return recognized([member.key for member in root.members] if root is not None and root.kind == "object" else [])
 
 
 def held(document: Document) -> Node | None:

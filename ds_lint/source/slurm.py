@@ -79,7 +79,7 @@ def allocation(text: str) -> Allocation:
 
 
 def with_options(before: Allocation, words: Sequence[Word]) -> Allocation:
-    """What options ask for, over what was asked for before."""
+    """What options ask for, over what came before."""
     found: dict[str, int | None] = {}
     gpus, gpus_by, gpu, memory = before.gpus, before.gpus_by, before.gpu, before.memory
     for name, given in _options(words):

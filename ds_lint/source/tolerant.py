@@ -33,7 +33,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _ODD_SPACE = re.compile(r"(?:[^\S \t\n\r]|[\x00\ufeff\u200b])+")  # looks like white space or like nothing, but is text
 _EXTRA_COMMAS = re.compile(r",(?:[ \t\n\r]*,)*")
 _INDENTATION = re.compile(r"^[ \t]*", re.MULTILINE)
-_STRAY_BEFORE_VALUE = re.compile(r"[:=;](?:[ \t\n\r]*[:=;])*")
+_TEXT_BEFORE_VALUE = re.compile(r"[:=;](?:[ \t\n\r]*[:=;])*")
 _COLON = re.compile(r":|=>?")
 _COLON_FOLLOWS = re.compile(r"[ \t\n\r]*:")
 _COLON_OR_EQUALS_FOLLOWS = re.compile(r"[ \t\n\r]*[:=]")
@@ -142,7 +142,7 @@ class _Frame:
         self.key: str | None = None  # of the element that is being read
         self.colon = node.span  # the one before the value that is being read
         self.ready = True  # an element may begin; otherwise a comma comes first
-        self.lenient = False  # after stray text, a comma may or may not be missing
+        self.lenient = False  # after unintelligible text, a comma may or may not be missing
         self.comma = -1  # the place of the comma that nothing has followed yet
         self.end = node.span.end  # of what has been read of it
 
@@ -273,10 +273,10 @@ class _TolerantReader:
         if any(issue.kind in {"stray-text", "unquoted-value"} for issue in self.issues[before:]):
             del self.issues[before:]
             self.pos = start
-            self.rest_is_stray()
+            self.skip_rest()
             return None
         self.report("not-an-object", start, self.pos)
-        self.rest_is_stray()
+        self.skip_rest()
         return root
 
     def after_root(self, root: _Frame) -> None:
@@ -294,9 +294,9 @@ class _TolerantReader:
                 self.push(root)
                 return
         self.pos = start
-        self.rest_is_stray()
+        self.skip_rest()
 
-    def rest_is_stray(self) -> None:
+    def skip_rest(self) -> None:
         """Give up on what is left of the text."""
         self.skip()
         rest = self.text[self.pos :].rstrip()
@@ -471,7 +471,7 @@ class _TolerantReader:
             self.report("unclosed", start, start + 1, found=frame.closer, related=Span(self.pos, self.pos))
             self.pop(frame.end)
         else:
-            self.stray(frame, self.pos + 1)
+            self.skip_text(frame, self.pos + 1)
 
     def trailing_comma(self, frame: _Frame) -> None:
         """A container ends: there should be no comma before."""
@@ -557,7 +557,7 @@ class _TolerantReader:
             self.pos = match.end()
             self.report("unquoted-key", start, self.pos)
             return match[0]
-        self.stray(frame, match.end() if match else start + 1)
+        self.skip_text(frame, match.end() if match else start + 1)
         return None
 
     def after_key(self, frame: _Frame, key: str, span: Span) -> None:
@@ -584,10 +584,10 @@ class _TolerantReader:
         frame.key = key
         frame.colon = colon
         self.skip()
-        stray = _STRAY_BEFORE_VALUE.match(self.text, self.pos)
-        if stray:
-            self.pos = stray.end()
-            self.report("stray-text", stray.start(), self.pos)
+        match = _TEXT_BEFORE_VALUE.match(self.text, self.pos)
+        if match:
+            self.pos = match.end()
+            self.report("stray-text", match.start(), self.pos)
             self.skip()
         opens = self.at_opening_bracket()
         if opens:
@@ -611,7 +611,7 @@ class _TolerantReader:
         """Read an item of an array."""
         frame.key = str(len(frame.node.items))
         if char in ":;=":
-            self.stray(frame, self.pos + 1)
+            self.skip_text(frame, self.pos + 1)
         elif self.at_opening_bracket():
             frame.node.items.append(self.open_container())
         else:
@@ -633,10 +633,10 @@ class _TolerantReader:
         elif self.at_opening_bracket() or _BARE_TEMPLATE.match(self.text, self.pos):
             frame.ready = True
         elif char in {'"', "'"}:
-            self.stray(frame, max(self.string_end(self.pos), self.pos) + 1)
+            self.skip_text(frame, max(self.string_end(self.pos), self.pos) + 1)
         else:
             match = _BARE_TEXT.match(self.text, self.pos)
-            self.stray(frame, match.end() if match else self.pos + 1)
+            self.skip_text(frame, match.end() if match else self.pos + 1)
 
     def late_colon(self, frame: _Frame) -> None:
         """A colon follows an element. A string before it is the key of the next member, and a value is missing."""
@@ -652,13 +652,13 @@ class _TolerantReader:
             self.pos += 1
             self.value(frame, colon, key, span)
         elif frame.is_object:
-            self.stray(frame, colon.end)
+            self.skip_text(frame, colon.end)
             self.value(frame, colon)
         else:
             frame.ready = True
-            self.stray(frame, colon.end)
+            self.skip_text(frame, colon.end)
 
-    def stray(self, frame: _Frame, end: int) -> None:
+    def skip_text(self, frame: _Frame, end: int) -> None:
         """Skip unintelligible text."""
         self.report("stray-text", self.pos, end)
         self.pos = end

@@ -201,7 +201,7 @@ class _Composer:
         return node
 
     def _ends(self, node: Node) -> Iterator[int]:
-        """Where what stands in a collection ends; an alias stands where its key does."""
+        """Where what is in a collection ends; an alias is where its key does."""
         for member in node.members:
             inside = member.value.span.start >= member.key_span.end
             yield member.value.span.end if inside else member.key_span.end

@@ -1,4 +1,4 @@
-"""Which files state requirements, how they stand to each other, and who reads them."""
+"""Which files state requirements, how they relate, and who reads them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STANDING = {
 _OTHER_REQUIREMENTS = 10
 _UNCOMPILED_REQUIREMENTS = 11
 _FOLDER = "requirements"  # a folder of that name holds nothing else
-# The same files, for programs that are told of changes by pattern.
+# The same files, for programs that watch for changes by pattern.
 PATTERNS = (*_STANDING, "pylock.*.toml", "*requirements*.txt", "*requirements*.in", f"{_FOLDER}/*.txt")
 
 

@@ -1,4 +1,4 @@
-"""Where a pin stands in its file, looked for when a finding refers to it."""
+"""Where a pin is in its file, looked for when a finding refers to it."""
 
 from __future__ import annotations
 

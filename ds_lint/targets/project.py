@@ -1,4 +1,4 @@
-"""What the files of a project and its environment say; their order stands in the docstring of the package."""
+"""What the files of a project and its environment say; their order is in the docstring of the package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def used(directory: str) -> dict[str, Pin]:
 def pins(directory: str) -> dict[str, Pin]:
     """The pin of each library that the project around a directory names a version of.
 
-    Of companions, those that stand beside the libraries: no file is read for their sake.
+    Of companions, those that are beside the libraries: no file is read for their sake.
     """
     found: dict[str, Pin] = {}
     for here, names in up_to_root(directory):

@@ -41,7 +41,7 @@ def _standard(whole: Table, path: str) -> Iterator[Requirement]:
 
 
 def _uv(settings: Table, path: str) -> Iterator[Requirement]:
-    """What uv is told beside the requirements. Overrides come first: they stand in place of any other."""
+    """The settings of uv beside the requirements. Overrides come first: they replace any other."""
     place = PinPlace(path, within="[tool.uv]")
     yield from _listed(settings.get("override-dependencies"), place)
     yield from _listed(settings.get("constraint-dependencies"), place)

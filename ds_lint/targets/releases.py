@@ -1,7 +1,7 @@
 """From a specifier to the releases that it allows.
 
 Plain versions, whose parts are all numbers, are compared here; ``packaging``, which takes three times as long to import
-as a bare Python to start, is asked about all others.
+as a bare Python to start, is used for all others.
 """
 
 from __future__ import annotations

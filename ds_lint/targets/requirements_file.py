@@ -24,7 +24,7 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
 
 
 def of_line(line: str, place: PinPlace, path: str) -> Iterator[Requirement]:
-    """The requirements of one line that stands in the file at ``path``, of whatever kind that file is."""
+    """The requirements of one line that is in the file at ``path``, of whatever kind that file is."""
     yield from _of_line(line, place, path, {path})
 
 

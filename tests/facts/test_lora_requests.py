@@ -6,7 +6,7 @@ import pytest
 
 from ds_lint.facts import Facts, Sources
 from ds_lint.facts.launched import LaunchFacts
-from ds_lint.facts.lora import Adapters, NoAdapters, asked, tensors_with
+from ds_lint.facts.lora import Adapters, NoAdapters, parsed, tensors_with
 from ds_lint.facts.lora_requests import parameters, requested
 from ds_lint.facts.model import Model
 from ds_lint.facts.readers import gather
@@ -107,7 +107,7 @@ def test_launches(command, adapters):
     ],
 )
 def test_the_option(text, adapters):
-    assert asked(text) == adapters
+    assert parsed(text) == adapters
     facts = gather(Sources(lora=text))
     assert (facts.lora, requested(facts), facts.adapters) == (adapters, adapters, "--lora")
 
@@ -115,7 +115,7 @@ def test_the_option(text, adapters):
 @pytest.mark.parametrize("text", ["", "16", "r=0", "r=-1", "r=x", "rank=8", "r=8,r=9", "r=", "r=8,,targets=a"])
 def test_what_describes_no_adapters_is_named(text):
     with pytest.raises(UnreadableFact, match="adapters"):
-        asked(text)
+        parsed(text)
 
 
 def test_a_weight_gets_two_matrices():

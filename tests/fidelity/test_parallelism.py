@@ -180,7 +180,7 @@ def test_ranks_that_a_group_does_not_divide_count_as_a_fraction(oracle, size, ra
     assert ("divisible" in (verdict.facts["groups"] or "")) == (ranks is not None)
     said = [finding for finding in findings(linted) if finding.code == "DS807"]
     assert [finding.effect for finding in said] == (["risk"] if ranks else [])
-    assert all(f"{ranks} ranks" in finding.message for finding in said)
+    assert all(f"{ranks} ranks" in (finding.help or "") for finding in said)
 
 
 # --------------------------------------------------------------------------------------------------------- SuperOffload

@@ -6,7 +6,7 @@ import json
 import random
 import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
@@ -26,6 +26,7 @@ CONTEXT = Session(Options([], isolated=True)).context("/ds_config.json")
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(PIECES)), max_size=6), st.floats(0, 1))
+@example([(0.8125, 12, "\\")], 1.0)  # a backslash before the end of the line
 def test_no_text_is_too_broken_for_an_answer(edits, place):
     opened = OpenDocument(
         types.TextDocumentItem("file:///ds_config.json", "jsonc", 1, BROKEN), "/ds_config.json", "utf-16"

@@ -142,7 +142,7 @@ def test_the_runs_of_a_machine_with_gpus(machine, monkeypatch, used, has_cuda, m
     machine(*used)
     ranks = Ranks()
     monkeypatch.setattr(Ranks, "has_cuda", has_cuda)
-    wishes = training_runs._wishes(training_runs.Smoke(), ranks)
+    wishes = training_runs._runs(training_runs.Smoke(), ranks)
     assert [wish.mode for wish in wishes] == modes
     assert [wish.about_gpus for wish in wishes] == about
     if modes[-1] == "cuda-nccl":
@@ -150,12 +150,12 @@ def test_the_runs_of_a_machine_with_gpus(machine, monkeypatch, used, has_cuda, m
         assert wishes[-1].gpus[0] == "0"
     else:
         with pytest.raises(CouldNotRun, match="--smoke-device cuda needs a GPU for each rank, and "):
-            training_runs._wishes(training_runs.Smoke(device="cuda"), ranks)
+            training_runs._runs(training_runs.Smoke(device="cuda"), ranks)
 
 
 def test_an_instance_of_mig_is_named_by_nothing(machine):
     machine("mig")
-    *_, on_gpus = training_runs._wishes(training_runs.Smoke(), Ranks())
+    *_, on_gpus = training_runs._runs(training_runs.Smoke(), Ranks())
     assert (on_gpus.ranks, on_gpus.gpus) == (1, ())
 
 
@@ -166,11 +166,11 @@ def test_ranks_of_a_launcher_whose_torch_has_no_cuda_run_on_the_cpu(machine):
         world_size = 2
 
     machine(0)
-    (wish,) = training_runs._wishes(training_runs.Smoke(), Launched())
+    (wish,) = training_runs._runs(training_runs.Smoke(), Launched())
     assert (wish.mode, wish.ranks) == ("cpu-gloo", 2)
     assert wish.about_gpus == "the run uses CPU ranks only, because torch 2.11.0 is built without CUDA"
     with pytest.raises(CouldNotRun, match=r"and torch 2\.11\.0 is built without CUDA"):
-        training_runs._wishes(training_runs.Smoke(device="cuda"), Launched())
+        training_runs._runs(training_runs.Smoke(device="cuda"), Launched())
 
 
 def test_a_gpu_that_is_not_there_is_told_before_anything_is_imported(monkeypatch, tmp_path):

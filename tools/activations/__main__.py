@@ -46,18 +46,18 @@ def describe(model_type: str) -> dict[str, Any]:
     """What the store says of a model type."""
     family = Family(model_type)
     probes = models.probes(family, PROBES + TRIALS)
-    found, said = {}, []
+    found, errors = {}, []
     for variant in models.variants(family):
         try:
             found[variant.name] = _variant(family, variant, probes)
         except Exception as reason:  # noqa: BLE001, PERF203 - whatever a class raises over a way that it does not know
-            said.append(f"{variant.name}: {type(reason).__name__} {reason}"[:200])
+            errors.append(f"{variant.name}: {type(reason).__name__} {reason}"[:200])
     if any(
         not (variant.adapters or variant.dtype == "fp32" or variant.name in found)
         for variant in models.variants(family)
     ):
-        raise NotDescribed("; ".join(said))
-    for line in said:
+        raise NotDescribed("; ".join(errors))
+    for line in errors:
         sys.stderr.write(f"{model_type}, {line}\n")
     return {**models.facts(family), "variants": found}
 

@@ -13,7 +13,7 @@ from ds_lint.memory.quantities import KEYS, quantities, sizes
 if TYPE_CHECKING:
     from tools.model_shapes import Family
 
-LAYERS = 3  # that what a layer adds can be told from what the first one leaves behind
+LAYERS = 3  # that what a layer adds can be separated from what the first one leaves behind
 RANK_TARGETS = {"adapters": None, "adapters-everywhere": "all-linear"}
 ATTENTIONS = ("sdpa", "sdpa-mask", "eager")
 _NO_DROPOUT = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob")  # fused kernels hold nothing for it

@@ -58,7 +58,7 @@ class _Recorder(TorchDispatchMode):
     def __init__(self, known: list[torch.Tensor]) -> None:
         super().__init__()
         self.moments = 0
-        self.gone: list[tuple[int, Storage]] = []  # by the order in which they came
+        self.freed: list[tuple[int, Storage]] = []  # by the order in which they came
         self._came = 0
         self._held: dict[int, tuple[weakref.ref[Any], int, int, int]] = {}  # size, first moment, place in the order
         self._known = [tensor.untyped_storage() for tensor in known]
@@ -84,7 +84,7 @@ class _Recorder(TorchDispatchMode):
     def storages(self) -> list[Storage]:
         """All storages in the order in which they came."""
         held = [(place, Storage(size, since, self.moments)) for _, size, since, place in self._held.values()]
-        return [storage for _, storage in sorted(self.gone + held)]
+        return [storage for _, storage in sorted(self.freed + held)]
 
     def _see(self, storage: torch.UntypedStorage) -> None:
         key = storage._cdata
@@ -102,7 +102,7 @@ class _Recorder(TorchDispatchMode):
         held = self._held.pop(key, None)
         if held is not None:
             _, size, since, place = held
-            self.gone.append((place, Storage(size, since, self.moments)))
+            self.freed.append((place, Storage(size, since, self.moments)))
 
 
 def stacks(model: torch.nn.Module) -> list[list[torch.nn.Module]]:

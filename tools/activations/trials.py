@@ -1,8 +1,8 @@
 """Two models of each model type, and the most bytes that a step of them held: whether a release changed any.
 
 What a description consists of depends on the models that it is found with. Found again, it has other moments although
-nothing changed, and for some sizes none is found at all. So a new release is asked for the bytes of the same models
-first: where they are the same, the description stands.
+nothing changed, and for some sizes none is found at all. So a new release is measured for the bytes of the same models
+first: where they are the same, the description holds.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MODELS = 2
 
 
 def hold(model_type: str, described: dict[str, Any]) -> bool:
-    """Whether the models hold what they held, and their class says of itself what it said; prints what differs."""
+    """Whether the models hold what they held, and their class has the same facts; prints what differs."""
     known = _stored().get(model_type, [])
-    said = models.facts(Family(model_type))
-    if other := [name for name in said if said[name] != described[name]]:
+    facts = models.facts(Family(model_type))
+    if other := [name for name in facts if facts[name] != described[name]]:
         sys.stdout.write(f"{model_type}: other {', '.join(other)}\n")
         return False
     changed = {

@@ -29,7 +29,7 @@ from tools.extract.reading import (
     refuse_losses,
     status,
     tree_of,
-    verify_asked,
+    verify_releases,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Library(Protocol):
         """The store with the facts of one more release, or with other facts of one that it has."""
 
     def changes(self, before: Facts, after: Facts) -> list[str]:
-        """What is new, gone or different in a later release, one line each."""
+        """What is new, removed or different in a later release, one line each."""
 
 
 LIBRARIES: dict[str, Library] = {
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     library = _library(options.library)
-    verify_asked(options.releases, options)
+    verify_releases(options.releases, options)
     known = _read(library)
     store = known
     for release in options.releases:

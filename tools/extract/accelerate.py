@@ -98,16 +98,16 @@ def _verify_nothing_hides(stages: list[Stage], raising: set[str]) -> None:
             raise LookupError(f"{stage.method.name} calls {min(hidden)}, which raises and is not read")
     made = next(one for one in stages if one.name == "plugin")
     tests = (source.text(test, {}, _PLUGIN) for one in source.statements(made.method) for test in one.only_if)
-    if not any(told.startswith(_IS_GIVEN) for told in tests):
+    if not any(text.startswith(_IS_GIVEN) for text in tests):
         raise LookupError(f"nothing in {made.method.name} of DeepSpeedPlugin depends on {_IS_GIVEN}")
 
 
 def _with_config(statement: source.Statement) -> source.Statement | None:
     """The statement without the condition that there is a config; None for what happens only without one."""
     tests = [(test, source.text(test, {}, _PLUGIN)) for test in statement.only_if]
-    if any(told.startswith(f"not ({_IS_GIVEN}") for _, told in tests):
+    if any(text.startswith(f"not ({_IS_GIVEN}") for _, text in tests):
         return None
-    return statement._replace(only_if=tuple(test for test, told in tests if not told.startswith(_IS_GIVEN)))
+    return statement._replace(only_if=tuple(test for test, text in tests if not text.startswith(_IS_GIVEN)))
 
 
 def _fills(stage: Stage) -> Iterator[Use]:
@@ -200,8 +200,8 @@ def _uses(stages: list[Stage], of_kind: Callable[..., Iterator[Use]]) -> Iterato
 
 def _refusals(stages: list[Stage]) -> Iterator[tuple[str, Facts]]:
     for stage in stages:
-        is_told = stage.method.name not in _FILLING  # which return where a key or its section is missing
-        for message, only_if in source.refusals(stage.method, stage.receivers, all_conditions=is_told):
+        needs_all_conditions = stage.method.name not in _FILLING  # which return where a key or its section is missing
+        for message, only_if in source.refusals(stage.method, stage.receivers, all_conditions=needs_all_conditions):
             yield message, {"at": stage.name, "only_if": [one for one in only_if if not one.startswith(_IS_GIVEN)]}
 
 
@@ -215,17 +215,17 @@ def _required(refusals: Facts) -> Iterator[tuple[str, Facts]]:
 def _requires(constructor: source.Definition) -> Iterator[tuple[str, Facts]]:
     """The oldest DeepSpeed that ``Accelerator`` takes, and the oldest for accelerators of a kind."""
     read: dict[int, list[str]] = {}  # the kinds, by the identity of the comparison
-    asked: list[ast.Call] = []
+    calls: list[ast.Call] = []
     for statement in source.statements(constructor):
         if not isinstance(statement.node, ast.Raise) or not statement.only_if:
             continue
-        asked += [node for test in statement.only_if for node in ast.walk(test) if _is_about_deepspeed(node)]
+        calls += [node for test in statement.only_if for node in ast.walk(test) if _is_about_deepspeed(node)]
         test = statement.only_if[-1]
         if isinstance(test, ast.Call) and ast.unparse(test).startswith("compare_versions('deepspeed', '<', "):
             kinds = [condition for condition in source.conditions(statement, {}) if condition.startswith("is_")]
             read[id(test)] = kinds
             yield " where ".join(["deepspeed", *kinds]), {"minimum": ast.literal_eval(test.args[2])}
-    unread = [ast.unparse(call) for call in asked if id(call) not in read]
+    unread = [ast.unparse(call) for call in calls if id(call) not in read]
     if unread or [] not in read.values():
         raise LookupError(f"Accelerator refuses a DeepSpeed by {unread[0] if unread else 'nothing that is read'}")
 

@@ -77,7 +77,7 @@ def fields(dataclasses: ast.Module) -> Facts:
             _follow(statement, version, given, read)
     known = {facts["variable"] for facts in read.values()}
     for method in methods:
-        for variable, how in _asked(method):
+        for variable, how in _variables(method):
             if variable not in known or not how.startswith("os.environ.get("):
                 raise LookupError(f"{method.name} of {_PLUGIN} reads {variable} by {how}, of which no field is read")
     if not read:
@@ -88,7 +88,7 @@ def fields(dataclasses: ast.Module) -> Facts:
     return read
 
 
-def _asked(method: source.Definition) -> Iterator[tuple[str, str]]:
+def _variables(method: source.Definition) -> Iterator[tuple[str, str]]:
     """The variables that a method names in a call, or looks up, and the source that does it."""
     names = source.statements(method)[0].names
     for node in ast.walk(method):
@@ -96,9 +96,9 @@ def _asked(method: source.Definition) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             parts = [node.slice]
         for part in parts:
-            told = _text(part, names) if isinstance(part, (ast.BinOp, ast.Constant)) else ""
-            if _NAME.fullmatch(told):
-                yield told, ast.unparse(node)
+            variable = _text(part, names) if isinstance(part, (ast.BinOp, ast.Constant)) else ""
+            if _NAME.fullmatch(variable):
+                yield variable, ast.unparse(node)
 
 
 def _named_in(function: source.Definition) -> set[str]:
@@ -138,9 +138,9 @@ def _follow(statement: source.Statement, version: int, given: set[str], read: Fa
         return
     name = target.removeprefix("self.")
     made_of = source.calls(node.value, statement.names)
-    asked = next((call for call in made_of if ast.unparse(call.func) == "os.environ.get"), None)
-    if asked is not None and name not in given:
-        facts = read.setdefault(name, _facts(asked, made_of, statement))
+    lookup = next((call for call in made_of if ast.unparse(call.func) == "os.environ.get"), None)
+    if lookup is not None and name not in given:
+        facts = read.setdefault(name, _facts(lookup, made_of, statement))
         facts.setdefault("versions", []).append(version)
         given.add(name)
     elif name in read and ast.unparse(node.value) == "None" and _is_for(statement, version):
@@ -148,9 +148,9 @@ def _follow(statement: source.Statement, version: int, given: set[str], read: Fa
         read[name].setdefault("checked", []).append(version)
 
 
-def _facts(asked: ast.Call, made_of: list[ast.Call], statement: source.Statement) -> Facts:
+def _facts(lookup: ast.Call, made_of: list[ast.Call], statement: source.Statement) -> Facts:
     """What is known of a field that is read with this call, beside the other calls of its value."""
-    variable, *otherwise = asked.args
+    variable, *otherwise = lookup.args
     facts: Facts = {"variable": _text(variable, statement.names)}
     if otherwise:
         facts["otherwise"] = _otherwise(otherwise[0])

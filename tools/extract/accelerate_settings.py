@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def plugin_fields(plugin: source.Definition) -> Facts:
-    """The fields of the plugin, with the environment variable that is asked where one is not given."""
+    """The fields of the plugin, with the environment variable that is read where one is not given."""
     method = source.find(plugin, "__post_init__")
     variables = {name: facts for statement in source.statements(method) for name, facts in _variables(statement)}
     read = {facts["environment"] for facts in variables.values()}
     for call in (node for node in ast.walk(method) if isinstance(node, ast.Call)):
-        asked = source.literal(call.args[0], {}) if call.args else None
-        if isinstance(asked, str) and _VARIABLE.fullmatch(asked) and asked not in read:
-            raise LookupError(f"{method.name} of DeepSpeedPlugin reads {asked} by {source.brief(call)}")
+        variable = source.literal(call.args[0], {}) if call.args else None
+        if isinstance(variable, str) and _VARIABLE.fullmatch(variable) and variable not in read:
+            raise LookupError(f"{method.name} of DeepSpeedPlugin reads {variable} by {source.brief(call)}")
     return {name: {**facts, **variables.get(name, {})} for name, facts in source.own_fields(plugin).items()}
 
 
@@ -38,8 +38,8 @@ def launch_arguments(launch: Path) -> Facts:
         flag = parsers.names(call)[0]
         if not flag.startswith("--"):
             continue
-        told = {key: source.keyword(call, key) for key in ("type", "default", "choices", "action")}
-        facts = {key: _plain(value) for key, value in told.items() if value is not None}
+        keywords = {key: source.keyword(call, key) for key in ("type", "default", "choices", "action")}
+        facts = {key: _plain(value) for key, value in keywords.items() if value is not None}
         if not isinstance(facts.get("choices", []), (list, tuple)):
             del facts["choices"]  # an expression
         is_own = switches and ast.unparse(call.func) == "parser.add_argument"
@@ -76,13 +76,13 @@ def launcher_reads(package: Path) -> Iterator[tuple[str, Facts]]:
         raise LookupError(f"{' and '.join(checks)} do not call {_LOADS}")
     for name in stops:
         yield name.removesuffix("_launcher"), {"reads": sorted(_read(functions, [name]))}
-    asked = {
+    keys = {
         node.attr
         for name in checks
         for node in ast.walk(functions[name])
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "defaults"
     }
-    yield "every", {"reads": sorted(_read(functions, checks, stops)), "keys": sorted(asked - {"__dict__"})}
+    yield "every", {"reads": sorted(_read(functions, checks, stops)), "keys": sorted(keys - {"__dict__"})}
 
 
 def words(package: Path, dataclasses: ast.Module) -> Iterator[tuple[str, Facts]]:
@@ -109,17 +109,17 @@ _ENUMERATIONS = {  # and the release since which each is there
 
 def yaml_keys(commands: Path) -> Facts:
     """The keys of the YAML at its top level, and those that ``accelerate config`` writes into its deepspeed_config."""
-    asked = source.find(source.parse(commands / "cluster.py"), "get_cluster_input")
+    function = source.find(source.parse(commands / "cluster.py"), "get_cluster_input")
     written = sorted(
         ast.literal_eval(node.slice)
-        for node in ast.walk(asked)
+        for node in ast.walk(function)
         if isinstance(node, ast.Subscript)
         and isinstance(node.ctx, ast.Store)
         and ast.unparse(node.value) == "deepspeed_config"
     )
     arguments = source.parse(commands / "config_args.py")
     if not written:
-        raise LookupError(f"{asked.name} asks for no key of deepspeed_config")
+        raise LookupError(f"{function.name} asks for no key of deepspeed_config")
     top = {**_fields(arguments, "BaseConfig"), **_fields(arguments, "ClusterConfig")}
     converted = {name: {"converted": True} for name in _converted(arguments) if name not in top}
     return {**top, **converted, **{f"deepspeed_config.{name}": {} for name in written}}
@@ -160,7 +160,7 @@ def _read(functions: dict[str, ast.FunctionDef], names: Sequence[str], stops: Se
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _is_args(node.value):
                 found.add(node.attr)
             elif isinstance(node, ast.Call):
-                found |= _asked(node)
+                found |= _names_read(node)
                 called = ast.unparse(node.func)
                 if called in functions and called not in seen and any(map(_is_args, node.args)):
                     seen.add(called)
@@ -195,14 +195,14 @@ def _of_default(node: ast.AST) -> Iterator[ast.AST]:
             yield from ast.walk(node.test)
 
 
-def _asked(call: ast.Call) -> set[str]:
+def _names_read(call: ast.Call) -> set[str]:
     """The names that ``getattr(args, "name")`` and ``arg.startswith("prefix")`` in a loop over ``args`` ask for."""
-    asked = source.literal(call.args[-1 if len(call.args) == 1 else 1], {}) if call.args else None
-    if not isinstance(asked, str):
+    name = source.literal(call.args[-1 if len(call.args) == 1 else 1], {}) if call.args else None
+    if not isinstance(name, str):
         return set()
     if ast.unparse(call.func) == "getattr" and _is_args(call.args[0]):
-        return {asked}
-    return {f"{asked}*"} if ast.unparse(call.func) == "arg.startswith" else set()
+        return {name}
+    return {f"{name}*"} if ast.unparse(call.func) == "arg.startswith" else set()
 
 
 def _is_args(node: ast.AST) -> bool:

@@ -41,7 +41,7 @@ def fill(
 
 
 def overwrites(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[Use]:
-    """The keys that a statement sets whatever stands there."""
+    """The keys that a statement sets whatever is there."""
     return (write.use for write in _writes(statement, stage, receivers) if not write.where_missing)
 
 
@@ -56,12 +56,12 @@ class _Write(NamedTuple):
 
 
 def _writes(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[_Write]:
-    told = source.conditions(statement, receivers)
+    conditions = source.conditions(statement, receivers)
     for key, value in _assignments(statement):
         statement.verify_reached()
-        others = [condition for condition in told if condition != f"{key} is missing"]
+        others = [condition for condition in conditions if condition != f"{key} is missing"]
         facts = {"with": source.text(value, statement.names, receivers), "at": stage, **_only_if(others)}
-        yield _Write(Use(key, facts), where_missing=others != told)
+        yield _Write(Use(key, facts), where_missing=others != conditions)
 
 
 def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
@@ -71,7 +71,7 @@ def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         read.add(id(node.targets[0]))
         key = _key(node.targets[0], names)
-        if key is not None and ".get(" not in ast.unparse(node.value):  # keeps what stands there
+        if key is not None and ".get(" not in ast.unparse(node.value):  # keeps what is there
             yield key, node.value
     for call in statement.calls():
         if not isinstance(call.func, ast.Attribute) or not _is_config(call.func.value, names):
@@ -104,7 +104,7 @@ def _key(target: ast.Subscript, names: source.Names) -> str | None:
 
 def _is_config(node: ast.expr, names: source.Names) -> bool:
     """Whether an expression, or what its local name stands for, is a config by its name."""
-    return any(told.endswith("config") for told in (ast.unparse(node), source.text(node, names, {})))
+    return any(text.endswith("config") for text in (ast.unparse(node), source.text(node, names, {})))
 
 
 def _only_if(conditions: list[str]) -> Facts:

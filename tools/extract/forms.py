@@ -80,7 +80,7 @@ def _captured(pattern: ast.pattern) -> Iterator[str]:
 
 
 def _test(subject: ast.expr, pattern: ast.pattern) -> ast.expr:
-    """When a subject has a pattern; one that takes it apart is told as "subject is pattern"."""
+    """When a subject has a pattern; one that takes it apart reads "subject is pattern"."""
     if isinstance(pattern, ast.MatchValue):
         return ast.Compare(subject, [ast.Eq()], [pattern.value])
     if isinstance(pattern, ast.MatchSingleton):

@@ -39,7 +39,7 @@ def is_of(part: SourcePart, release: str | None) -> bool:
 
 
 def extract(framework: Framework, tree: Path, release: str | None = None) -> Facts:
-    """What one release makes of a recipe; one whose number is not told is taken for new."""
+    """What one release makes of a recipe; one without a number counts as new."""
     layout = framework.source
     if layout is None:
         raise LookupError(f"the record of {framework.name} does not say where its source has the fields")

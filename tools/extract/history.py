@@ -38,7 +38,7 @@ def merged(store: Facts, release: str, facts: Facts) -> Facts:
 
 
 def changes(before: Facts, after: Facts) -> list[str]:
-    """What is new, gone or different in a later release, one line each."""
+    """What is new, removed or different in a later release, one line each."""
     tables = dict.fromkeys([*before, *after])
     return [line for table in tables for line in _changes(table, before.get(table, {}), after.get(table, {}))]
 

@@ -1,4 +1,4 @@
-"""What a release of transformers makes of its model types: how they run their experts, and where their width stands.
+"""What a release of transformers makes of its model types: how they run their experts, and where their width is.
 
 A mixture of experts whose experts are modules of their own may run only those that the tokens of its rank chose; then
 ranks run different modules, which ZeRO stage 3 cannot follow unless the block around them is a leaf module.
@@ -70,10 +70,10 @@ def _model_type(node: ast.ClassDef) -> str | None:
     named = [value for name, value in _assigned(node.body) if name == "model_type"]
     if not named:
         return None
-    told = source.literal(named[0], {})
-    if not isinstance(told, str):
+    model_type = source.literal(named[0], {})
+    if not isinstance(model_type, str):
         raise LookupError(f"the model_type of {node.name} is {ast.unparse(named[0])}")  # noqa: TRY004 - another layout
-    return told
+    return model_type
 
 
 def _hidden_size(lineage: list[ast.ClassDef]) -> Facts:

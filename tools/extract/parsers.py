@@ -27,8 +27,8 @@ def added(function: source.Definition) -> Iterator[ast.Call]:
 
 def names(call: ast.Call) -> list[str]:
     """The names that an argument is added by; none if one of them is not written out."""
-    told = [source.literal(one, {}) for one in call.args]
-    return told if all(isinstance(one, str) for one in told) else []
+    texts = [source.literal(one, {}) for one in call.args]
+    return texts if all(isinstance(one, str) for one in texts) else []
 
 
 def _parsers(function: source.Definition) -> set[str]:
@@ -44,8 +44,8 @@ def _parsers(function: source.Definition) -> set[str]:
 
 def _is_option(call: ast.Call) -> bool:
     """Whether this looks like ``add_argument`` under another name."""
-    told = [source.literal(one, {}) for one in call.args]
-    is_named = any(isinstance(one, str) and one.startswith("-") for one in told)
+    texts = [source.literal(one, {}) for one in call.args]
+    is_named = any(isinstance(one, str) and one.startswith("-") for one in texts)
     return is_named and not _OF_AN_OPTION.isdisjoint(keyword.arg or "" for keyword in call.keywords)
 
 

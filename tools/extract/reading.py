@@ -59,7 +59,7 @@ def status(run: Callable[[argparse.Namespace], int], options: argparse.Namespace
         return 2
 
 
-def verify_asked(releases: Sequence[str], options: argparse.Namespace) -> None:
+def verify_releases(releases: Sequence[str], options: argparse.Namespace) -> None:
     """That these releases can be read with these options."""
     if options.tree and len(releases) > 1:
         raise ExtractionError("--tree holds one release, so name one")
@@ -90,12 +90,12 @@ def extracted(extract: Callable[[Path], Facts], package: str, release: str, tree
         facts = extract(tree)
     except STUMBLES as error:
         layout = f"the extractor does not know how {package} {release} is laid out"
-        raise ExtractionError(f"{layout}: {told(error)}") from error
+        raise ExtractionError(f"{layout}: {error_text(error)}") from error
     plain: Facts = json.loads(json.dumps(facts))
     return plain
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """What an extractor says of a layout; where it stumbled, if it says nothing."""
     if type(error) is LookupError or isinstance(error, SyntaxError):
         return str(error)

@@ -29,7 +29,7 @@ from tools.extract.reading import (
     refuse_losses,
     status,
     tree_of,
-    verify_asked,
+    verify_releases,
 )
 from tools.extract.releases import number
 
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    verify_asked(options.releases, options)
+    verify_releases(options.releases, options)
     store = _read()
     frameworks = dict(store["frameworks"])
     if options.framework is None:
@@ -110,19 +110,19 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _named(asked: str) -> str:
+def _named(word: str) -> str:
     """The framework of this name, or of the package of this name."""
     for name, framework in FRAMEWORKS.items():
-        if asked.lower() in (name.lower(), framework.package):
+        if word.lower() in (name.lower(), framework.package):
             return name
-    raise ExtractionError(f"{asked} is none of the frameworks: {', '.join(FRAMEWORKS)}")
+    raise ExtractionError(f"{word} is none of the frameworks: {', '.join(FRAMEWORKS)}")
 
 
 def _with(name: str, release: str, record: Facts, options: argparse.Namespace) -> Facts:
-    """The record of a framework with a release, which is told in the change log and compared with the one before it.
+    """The record of a framework with a release, which goes into the change log and compared with the one before it.
 
     The store keeps the fields of all releases together, so the release before is read again; with --tree only new
-    fields can be told.
+    fields are listed.
     """
     framework = FRAMEWORKS[name]
     facts = _facts(framework, release, options)
@@ -135,10 +135,10 @@ def _with(name: str, release: str, record: Facts, options: argparse.Namespace) -
         if not _is_same(_without_fields(before), _at(record, earlier)):
             sys.stderr.write(f"the store says something else of {framework.package} {earlier}: all are read again\n")
             record = _read_again(name, record, options)
-    told = {**facts, "fields": sorted({*facts["fields"], *before.get("fields", ())})} if options.tree else facts
+    now = {**facts, "fields": sorted({*facts["fields"], *before.get("fields", ())})} if options.tree else facts
     if earlier and release not in _releases(record):
-        refuse_losses(f"{framework.package} {release}", _findings(told), earlier, _findings(before), options.allow_loss)
-    changes = history.changes(_tables(before), _tables(told)) if earlier else []
+        refuse_losses(f"{framework.package} {release}", _findings(now), earlier, _findings(before), options.allow_loss)
+    changes = history.changes(_tables(before), _tables(now)) if earlier else []
     sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes))
     return joined(record, release, facts)
 

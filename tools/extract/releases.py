@@ -1,6 +1,6 @@
 """The releases of a library on the package index, and the source of one of them.
 
-Everything goes through pip, so whatever index, mirror or proxy pip is configured for is asked here too. Nothing of a
+Everything goes through pip, so whatever index, mirror or proxy pip is configured for is used here too. Nothing of a
 release is run: a source distribution is unpacked as it was published (``unbuilt/`` stands in for its build backend).
 Of torch, whose wheels for Linux are large, the Python files of the wheel for macOS are read: but for ``version.py`` and
 what is made for CUDA alone, they are the same.
@@ -83,11 +83,11 @@ def _torch(release: str, folder: Path) -> Path:
 
 
 def _wheel_for_macos(library: str, release: str, folder: Path) -> Path:
-    asked = ("--only-binary", ":all:", "--platform", _MACOS, "--python-version")
+    options = ("--only-binary", ":all:", "--platform", _MACOS, "--python-version")
     for python in _PYTHONS[:-1]:
         with suppress(UnavailableError):
-            return _downloaded(library, release, folder, *asked, python)
-    return _downloaded(library, release, folder, *asked, _PYTHONS[-1])
+            return _downloaded(library, release, folder, *options, python)
+    return _downloaded(library, release, folder, *options, _PYTHONS[-1])
 
 
 def _downloaded(library: str, release: str, folder: Path, *options: str) -> Path:

@@ -51,8 +51,8 @@ class Statement(NamedTuple):
     def verify_reached(self) -> None:
         """That the conditions of the statement say all: an early return is one more."""
         for tests in self.returned:
-            told = " and ".join(ast.unparse(test) for test in tests)
-            raise LookupError(f"before {brief(self.node)}, the function returns where {told}")
+            condition = " and ".join(ast.unparse(test) for test in tests)
+            raise LookupError(f"before {brief(self.node)}, the function returns where {condition}")
 
 
 class Module(ast.Module):  # its name too, by which visitors of ast find their method
@@ -127,7 +127,7 @@ def literal(node: ast.expr | None, names: Names) -> Any:
 
 
 def text(node: ast.expr, names: Names, receivers: Mapping[str, str]) -> str:
-    """An expression in field terms: local names replaced by what they stand for, and receivers as told.
+    """An expression in field terms: local names replaced by what they stand for, and receivers as given.
 
     ``args.learning_rate`` with the receiver ``args`` named "" is ``learning_rate``.
     """
@@ -213,8 +213,8 @@ def refusals(
 
     It is an error if the function passes a message to another function, or raises one that it receives.
     """
-    if told := next(_handed_on(function), None):
-        raise LookupError(f"{function.name} hands a message to {told}, which may raise and is not read")
+    if callee := next(_handed_on(function), None):
+        raise LookupError(f"{function.name} hands a message to {callee}, which may raise and is not read")
     handed = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
     for statement in statements(function):
         raised = statement.node.exc if isinstance(statement.node, ast.Raise) else None
@@ -232,9 +232,9 @@ def _handed_on(function: Definition) -> Iterator[str]:
     raised = {id(node.exc) for node in nodes if isinstance(node, ast.Raise)}
     for call in (node for node in nodes if isinstance(node, ast.Call)):
         name = ast.unparse(call.func)
-        told = (part for argument in call.args for part in _texts(argument))
-        is_said = name.split(".")[0] in _SAYING or name.endswith(".append")
-        if id(call) not in raised and not is_said and any(len(one.split()) > 2 for one in told):
+        texts = (part for argument in call.args for part in _texts(argument))
+        is_reported = name.split(".")[0] in _SAYING or name.endswith(".append")
+        if id(call) not in raised and not is_reported and any(len(one.split()) > 2 for one in texts):
             yield name
 
 
@@ -267,8 +267,8 @@ def called(function: ast.AST) -> set[str]:
 def conditions(statement: Statement, receivers: Mapping[str, str]) -> list[str]:
     """When a statement runs, in field terms; that there is something to work on goes without saying."""
     parts = [part for test in statement.only_if for part in _conjuncts(test)]
-    told = (_condition(test, statement.names, receivers) for test in parts if not _asks_for_presence(test))
-    return [one for one in told if "is_auto(" not in one]  # nothing but "auto" is ever filled
+    texts = (_condition(test, statement.names, receivers) for test in parts if not _asks_for_presence(test))
+    return [one for one in texts if "is_auto(" not in one]  # nothing but "auto" is ever filled
 
 
 def _condition(test: ast.expr, names: Names, receivers: Mapping[str, str]) -> str:

@@ -176,7 +176,7 @@ class _Package:
         return names
 
     def lineage(self, cls: _Class) -> Iterator[_Class]:
-        """A class and those that it derives from, in the order in which they are asked for a constructor."""
+        """A class and those that it derives from, in the order in which a constructor is looked up."""
         yield cls
         for base in cls.node.bases:
             if isinstance(base, ast.Name) and base.id == "object":

@@ -106,10 +106,10 @@ _TAKE_THE_WHOLE = ("isinstance", "open", "list", f"self.{_LEGACY}")
 
 def _holds(test: ast.expr, version: int) -> bool:
     """Whether a condition may hold for a version."""
-    told = ast.unparse(test)
-    if not told.startswith("fsdp_version "):
+    condition = ast.unparse(test)
+    if not condition.startswith("fsdp_version "):
         return True
-    return told in (f"fsdp_version == {version}", f"fsdp_version != {3 - version}")
+    return condition in (f"fsdp_version == {version}", f"fsdp_version != {3 - version}")
 
 
 def _policy(test: ast.expr) -> int | None:

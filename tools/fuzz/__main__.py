@@ -105,7 +105,7 @@ def fuzzed(
 
 def _keep(folder: Path, failure: Failure, number: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    content = f"{failure.surface}\n{failure.what}\n{failure.command!r}\n{failure.text!r}\n\n{failure.said}\n"
+    content = f"{failure.surface}\n{failure.what}\n{failure.command!r}\n{failure.text!r}\n\n{failure.stderr}\n"
     (folder / f"{number:03}.txt").write_text(content, encoding="utf-8", errors="backslashreplace")
 
 

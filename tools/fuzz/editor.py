@@ -60,7 +60,7 @@ def _context() -> Any:
 
 
 def messages(text: str, seed: float) -> None:
-    """Send broken messages to a server; it must answer one that is right all the same, and end when it is told to."""
+    """Send broken messages to a server; it must answer one that is right all the same, and end at the request."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     sent = [_message(1, "initialize", {"processId": None, "rootUri": None, "capabilities": {}}),
             _message(None, "initialized", {})]  # fmt: skip

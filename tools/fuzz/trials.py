@@ -34,7 +34,7 @@ class Failure(NamedTuple):
     what: str
     command: list[str]
     text: str
-    said: str
+    stderr: str
 
 
 class _TooSlow(BaseException):
@@ -114,12 +114,12 @@ class Trials:
             path = Path(name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8", errors="surrogateescape" if _is_strange(content) else "strict")
-        what, status, said = self._watched(surface.name, lambda: cli.run(command), text)
+        what, status, stderr = self._watched(surface.name, lambda: cli.run(command), text)
         if what is None and status not in _STATUSES:
             what = f"status {status}"
-        if what is None and ("Traceback (most recent call last)" in said or "internal error" in said):
-            what = _kind_of(said)
-        return Failure(surface.name, what, command, text, said[-4000:]) if what is not None else None
+        if what is None and ("Traceback (most recent call last)" in stderr or "internal error" in stderr):
+            what = _kind_of(stderr)
+        return Failure(surface.name, what, command, text, stderr[-4000:]) if what is not None else None
 
     def _watched(self, name: str, run: object, stdin: str = "") -> tuple[str | None, object, str]:
         """What went wrong while something ran, its status, and what it wrote to standard error."""
@@ -140,9 +140,9 @@ class Trials:
 
                 what = _kind_of(format_exc())
                 error.write(format_exc())
-            said = error.getvalue()
+            stderr = error.getvalue()
         self.slowest[name] = max(self.slowest.get(name, 0.0), time.process_time() - begun)
-        return what, status, said
+        return what, status, stderr
 
 
 def _is_harmless(command: list[str]) -> bool:
@@ -170,11 +170,11 @@ def _empty() -> None:
             os.unlink(entry.path)
 
 
-def _kind_of(said: str) -> str:
+def _kind_of(stderr: str) -> str:
     """The error and the last line of ds-lint in a traceback."""
-    frames = _FRAME.findall(said)
-    last = next((line for line in reversed(said.splitlines()) if re.match(r"\w[\w.]*(Error|Exception|Warning)?\b", line)
-                 and not line.startswith("ds-lint:")), "")  # fmt: skip
+    frames = _FRAME.findall(stderr)
+    lines = (line for line in reversed(stderr.splitlines()) if not line.startswith("ds-lint:"))
+    last = next((line for line in lines if re.match(r"\w[\w.]*(Error|Exception|Warning)?\b", line)), "")
     return f"{last.partition(':')[0]} at {':'.join(frames[-1]) if frames else '?'}"
 
 

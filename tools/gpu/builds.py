@@ -33,7 +33,7 @@ OPS = {  # what is built for each device, the most used first
 }  # fmt: skip
 SECONDS = 480.0  # for all of them
 LIBAIO = "DS_LINT_GPU_LIBAIO"  # the variable with the folder of its header and library, where the machine lacks them
-_MOST_TOLD = 4000  # characters of what a compiler says
+_LONGEST = 4000  # characters of what a compiler says
 _BUILT, _LINKED = "built", "linked"
 _OF_DRIVERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 _LOAD = "from deepspeed.ops.op_builder.all_ops import ALL_OPS; ALL_OPS[{op!r}].load(verbose=False)"
@@ -152,13 +152,13 @@ def _build(ops: str, device: str, op: str) -> None:
             timeout=SECONDS,
             check=False,
         )
-        failed, said = done.returncode != 0, done.stdout
+        failed, output = done.returncode != 0, done.stdout
     except subprocess.TimeoutExpired as late:
-        failed, said = True, f"{late.stdout!r}\nended after {SECONDS:g} s"
+        failed, output = True, f"{late.stdout!r}\nended after {SECONDS:g} s"
     seconds = round(time.monotonic() - began, 1)
     write(
         _place(ops, op),
-        {"op": op, "is_built": not failed, "seconds": seconds, "said": said[-_MOST_TOLD:] if failed else None},
+        {"op": op, "is_built": not failed, "seconds": seconds, "said": output[-_LONGEST:] if failed else None},
     )
 
 

@@ -1,4 +1,4 @@
-"""What the driver says of a card's memory: asked in process through NVML, else of ``nvidia-smi``.
+"""What the driver says of a card's memory: read in process through NVML, else from ``nvidia-smi``.
 
 Nothing here makes a context of CUDA, so a process that has none may ask before one begins.
 """

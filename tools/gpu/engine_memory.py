@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tools.gpu.setting import Result
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-_MOST_TOLD = 1000  # characters of an error
+_LONGEST = 1000  # characters of an error
 _SIDE = 2048  # of a matrix: large enough for the kernels of training
 
 
@@ -141,7 +141,7 @@ def measure(card: Result, run: Result) -> Result:
             found["observed"][phase] = meter.read()
     except torch.OutOfMemoryError as error:
         failed = list(PHASES)[len(found["observed"])]
-        return {"status": OUT_OF_MEMORY, **found, "phase": failed, "at": meter.read(), "error": str(error)[:_MOST_TOLD]}
+        return {"status": OUT_OF_MEMORY, **found, "phase": failed, "at": meter.read(), "error": str(error)[:_LONGEST]}
     return {"status": MEASURED, **found, "workspaces": meter.workspaces()}
 
 

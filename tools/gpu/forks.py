@@ -1,7 +1,7 @@
 """A process that has imported the libraries once, and calls each function in a fork of its own.
 
 A fork takes GPUs only as long as nothing has initialized CUDA in the process that it comes from, so the libraries are
-imported for the accelerator, and asked for nothing. Where a fork cannot, a process that has imported nothing takes its
+imported for the accelerator, and otherwise unused. Where a fork cannot, a process that has imported nothing takes its
 place. ``python -m tools.gpu.forks`` is that process; it reads calls from its standard input, a line of JSON each.
 """
 
@@ -31,7 +31,7 @@ _LIBRARIES = ("accelerate", "deepspeed", "deepspeed.runtime.zero.stage3", "deeps
               "transformers", "transformers.models.llama.modeling_llama")  # fmt: skip
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _TICK = 0.05  # seconds between looks at a child
-_MOST_TOLD = 6000  # characters of an error
+_LONGEST = 6000  # characters of an error
 ONE = "--one"
 # Images for GPUs set it, and it rounds the factors of every fp32 product: none of the claims is about that.
 _TF32 = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
@@ -73,7 +73,7 @@ class Forks:
         if not line:
             self._process.kill()
             self._process.wait()  # so that the next call finds it ended
-            raise CallFailed(f"the process with the libraries ended: {self._said()}")
+            raise CallFailed(f"the process with the libraries ended: {self._end_of_log()}")
         answer: Result = json.loads(line)
         if "error" in answer:
             raise CallFailed(str(answer["error"]))
@@ -91,9 +91,9 @@ class Forks:
         self._process.wait()
         _pipes(self._process)[1].close()
 
-    def _said(self) -> str:
+    def _end_of_log(self) -> str:
         with open(self._log, encoding="utf-8", errors="replace") as file:
-            return file.read()[-_MOST_TOLD:]
+            return file.read()[-_LONGEST:]
 
 
 @contextlib.contextmanager
@@ -226,7 +226,7 @@ def answer(call: Result, writing: int) -> None:
     try:
         found: Result = {"result": getattr(importlib.import_module(module), name)(**call["arguments"])}
     except BaseException:  # noqa: BLE001 - whatever a library raises is an answer
-        found = {"error": traceback.format_exc()[-_MOST_TOLD:]}
+        found = {"error": traceback.format_exc()[-_LONGEST:]}
     data = memoryview(json.dumps(found).encode())
     while data:
         data = data[os.write(writing, data) :]

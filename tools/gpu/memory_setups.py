@@ -193,7 +193,7 @@ def adapters(setup: MemorySetup) -> int:
 
 
 def expected(setup: MemorySetup) -> Estimate:
-    """What ``ds-lint memory`` says of the run, told everything that the run does."""
+    """What ``ds-lint memory`` says of the run when it knows everything that the run does."""
     facts = Facts(world_size=1, nodes=1)
     facts.model = Model("", MODELS[setup.model])
     facts.micro_batch, facts.sequence_length = setup.micro_batch, setup.sequence_length

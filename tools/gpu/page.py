@@ -151,7 +151,7 @@ def _summary(parts: dict[str, Result]) -> Iterator[str]:
 
 
 def _is_bad(item: Result) -> bool:
-    """Whether an item is not as expected: what runs out of memory was said to fit."""
+    """Whether an item is not as expected: what runs out of memory was expected to fit."""
     return item["status"] in (*BAD, OUT_OF_MEMORY) or not all(item.get("within", {}).values())
 
 
@@ -163,8 +163,8 @@ def _of_ops(name: str, content: Result) -> Iterator[str]:
     yield "|---|--:|---|"
     order = {op: place for place, op in enumerate(OPS["cuda"])}
     for item in sorted(content["builds"], key=lambda one: order.get(one["op"], len(order))):
-        said = "" if item["is_built"] else f"`{_last_line(item['said'])}`"
-        yield f"| {item['op']} | {item['seconds']:g} | {said or 'built'} |"
+        error = "" if item["is_built"] else f"`{_last_line(item['said'])}`"
+        yield f"| {item['op']} | {item['seconds']:g} | {error or 'built'} |"
     yield ""
 
 
@@ -194,12 +194,12 @@ def _of_memory(name: str, content: Result) -> Iterator[str]:
     yield "|---|---|--:|---|--:|---|"
     for item in runs:
         for phase, readings in by_estimate(item["observed"]).items():
-            said = item["estimate"][phase]
+            estimate = item["estimate"][phase]
             known = [size for one in readings if (size := whole(one)) is not None]
             tensors = max(one["peak_allocated"] for one in readings)
             yield (
-                f"| {item['name']} | {phase} | {_gib(max(known, default=None))} | {_band(said['gpu'])} "
-                f"| {_gib(tensors)} | {_band(said['tensors'])} |"
+                f"| {item['name']} | {phase} | {_gib(max(known, default=None))} | {_band(estimate['gpu'])} "
+                f"| {_gib(tensors)} | {_band(estimate['tensors'])} |"
             )
     yield ""
     within = [is_within for item in runs for is_within in item.get("within", {}).values()]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SHARES = {"smoke": 20, "sabotage": 10, "memory": 25, "ops": 12, "script": 11, "claims": 11, "one_gpu": 11}
 _CORES_OF_A_LANE = 4
 _TICK = 0.5  # seconds between looks at something that is on its way
-_MOST_TOLD = 6000  # characters of a traceback
+_LONGEST = 6000  # characters of a traceback
 
 
 class Part(Protocol):
@@ -110,7 +110,7 @@ def _work(part: Part, setting: Setting, waiting: queue.SimpleQueue[Item], record
                     time.sleep(_TICK)
                     waiting.put(item)
     except Exception:  # noqa: BLE001 - the other lanes go on
-        record.fail(traceback.format_exc()[-_MOST_TOLD:])
+        record.fail(traceback.format_exc()[-_LONGEST:])
 
 
 def _result(item: Item, shared: object) -> Result:
@@ -122,7 +122,7 @@ def _result(item: Item, shared: object) -> Result:
     except Unanswered as question:
         found = {"status": UNANSWERED, "question": str(question)}
     except Exception:  # noqa: BLE001 - it is a result, and the next item does not depend on it
-        found = {"status": ERROR, "error": traceback.format_exc()[-_MOST_TOLD:]}
+        found = {"status": ERROR, "error": traceback.format_exc()[-_LONGEST:]}
     return {**found, "seconds": round(time.monotonic() - began, 2)}
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _STARTING = threading.Lock()
 SECONDS = 60.0  # for a part of a run, which takes a few
-_MOST_TOLD = 4000  # characters of a log
+_LONGEST = 4000  # characters of a log
 
 
 class Prover:
@@ -45,15 +45,15 @@ class Prover:
         config: Result,
         *,
         stack: str = "deepspeed",
-        options: RunOptions | None = None,
+        run_options: RunOptions | None = None,
         model: str | None = None,
         arguments: Result | None = None,
     ) -> Result:
-        """The run of a config, as a result; on one GPU unless the options say otherwise.
+        """The run of a config, as a result; on one GPU unless ``run_options`` has more.
 
         ``model`` is a model type of transformers, of which a small model is made.
         """
-        options = options or RunOptions(ranks=1)
+        run_options = run_options or RunOptions(ranks=1)
         fresh: list[str] = []  # the parts whose rank was not forked with the libraries
         (verdict,) = proof.prove(
             self._pool,
@@ -61,12 +61,12 @@ class Prover:
             stack=stack,  # type: ignore[arg-type] # one of the three
             facts=gather(Sources(trainer_args=arguments, model=model and self._folder_of(model))),
             target=self._target,
-            options=options._replace(
+            options=run_options._replace(
                 seconds=SECONDS, mode=self._setting.mode, gpus=self._setting.gpus, simulates=False
             ),
             on_phase=lambda part, phase: fresh.append(part) if phase == IMPORTING else None,
         )
-        return {**told(verdict), "config": config, "stack": stack, "fresh": fresh}
+        return {**summary(verdict), "config": config, "stack": stack, "fresh": fresh}
 
     def _folder_of(self, model_type: str) -> str:
         """A folder with the config.json of a model type."""
@@ -104,7 +104,7 @@ def without_ops(setting: Setting) -> AbstractContextManager[Prover]:
     return prover(setting, TORCH_EXTENSIONS_DIR=os.path.join(setting.folder, "no-ops"))
 
 
-def told(verdict: Verdict) -> Result:
+def summary(verdict: Verdict) -> Result:
     """A run in short: every check, and the numbers of its steps."""
     adapted = [one for one in verdict.adaptations if one.after == "torch operations"]
     return {
@@ -166,7 +166,7 @@ def _end_of(log: str | None) -> str | None:
     with open(log, encoding="utf-8", errors="replace") as file:
         text = file.read()
     os.unlink(log)
-    return text[-_MOST_TOLD:]
+    return text[-_LONGEST:]
 
 
 def _plain(value: Any) -> Any:

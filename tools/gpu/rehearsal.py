@@ -43,9 +43,9 @@ def again(arguments: Sequence[str]) -> int:
 
 def _version(python: str) -> str | None:
     """``3.12``; None if it does not start."""
-    asked = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
+    program = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
     try:
-        done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False)
+        done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None

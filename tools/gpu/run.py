@@ -35,7 +35,7 @@ LOG = "log.txt"
 _OF_OPS = "ops"  # the part whose file also has what became of the builds
 _MOST_LOG = 8 * 2**20  # bytes that are kept of it
 _LAST = 8.0  # seconds of the whole time that no part gets: for the end of one, and for the table
-_GRACE = 6.0  # and those in which a part that is told to end may end
+_GRACE = 6.0  # and those in which a part that gets the signal to end may end
 _LEAST = 5.0  # of a part, or it does not begin
 _REHEARSED_BUILDS = 150.0
 _NAMED = 4  # items of a part that the table names
@@ -53,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the parts, and print a table; 1 if anything is not as it should be, 2 if nothing can be measured."""
     options = _parser().parse_args(arguments)
     end = time.monotonic() + options.minutes * 60
-    if (said := _complaint(options)) is not None:
-        _parser().error(said)
+    if (complaint := _complaint(options)) is not None:
+        _parser().error(complaint)
     if options.rehearse and not options.here:
         return rehearsal.again(arguments if arguments is not None else sys.argv[1:])
     out = os.path.abspath(options.out or tempfile.mkdtemp(prefix="ds-lint-gpu-results-"))

@@ -190,7 +190,7 @@ def saved_dataset(name: str, row: Callable[[int], dict[str, Any]]) -> Make:
 
 
 def named_dataset(name: str, subset: str, row: Callable[[int], dict[str, Any]], *splits: str) -> Make:
-    """The same for one that is asked for with the name of a subset."""
+    """The same for one that is loaded with the name of a subset."""
 
     def make(folder: Path) -> None:
         dataset(name, row, *splits)(folder)
@@ -274,7 +274,7 @@ def pair(number: int) -> dict[str, Any]:
 def conversation(number: int) -> dict[str, Any]:
     """A question and its answer, as messages."""
     turns = {"user": sentence(number), "assistant": sentence(number + 1)}
-    return {"messages": [{"role": role, "content": said} for role, said in turns.items()]}
+    return {"messages": [{"role": role, "content": content} for role, content in turns.items()]}
 
 
 def preference(number: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def record(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) -
 def entry(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) -> dict[str, Any]:
     """What happened to a script."""
     runs = report.get("smoke") or []
-    told = [line.removeprefix(_OWN) for line in proved.log.splitlines() if line.startswith(_OWN)]
+    reports = [line.removeprefix(_OWN) for line in proved.log.splitlines() if line.startswith(_OWN)]
     error = next((one["error"] for one in runs if one["error"]), None)
     result = max((one["status"] for one in runs), key=STATUSES.index, default="error")
     return {
@@ -54,7 +54,7 @@ def entry(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) ->
         "alone": _ended(bare),
         "with_ds_lint": _ended(proved),
         "result": result,
-        "error": error or (told[-1] if told else "no report") if result == "error" else None,
+        "error": error or (reports[-1] if reports else "no report") if result == "error" else None,
         "engines": [_engine(one) for one in runs if one["engine"] is not None],
         "findings": [
             {"code": one["code"], "message": one["message"]}

@@ -6,7 +6,7 @@
 Compared is the code of every release in the stores, downloaded with pip into the cache: what a release of transformers,
 accelerate or DeepSpeed imports and calls of another library in every run with DeepSpeed, with what each release of the
 other has, and the oldest release that it demands. Nothing of a release is run. Of torch, whose wheels for Linux are
-large, the wheels for macOS are read, which have the same Python code. What no code shows is measured, and stands in
+large, the wheels for macOS are read, which have the same Python code. What no code shows is measured, and is in
 ``tools/pairs/measured.json``.
 """
 

@@ -1,6 +1,6 @@
 """What a release imports and calls of another library in a run that it always makes: importing it, or training.
 
-A condition that cannot be told from the releases, such as an option, leaves out what is under it.
+A condition that cannot be known from the releases, such as an option, leaves out what is under it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Demand(NamedTuple):
         return f"{self.module}.{self.name}" if self.name else self.module
 
 
-Truth = tuple[bool | None, tuple[Bound, ...]]  # None: cannot be told; with bounds, true if all of them hold
+Truth = tuple[bool | None, tuple[Bound, ...]]  # None: not known; with bounds, true if all of them hold
 
 
 def imported(package: Package, roots: Iterable[str], other: str) -> Iterator[Demand]:
@@ -260,7 +260,7 @@ def _names_from(body: list[ast.stmt], other: str) -> dict[str, tuple[str, str]]:
 
 
 class _Keywords:
-    """The dicts of a function that are passed as keywords, as far as their keys can be told."""
+    """The dicts of a function that are passed as keywords, as far as their keys are known."""
 
     def __init__(self, package: Package, function: ast.FunctionDef) -> None:
         self._package = package

@@ -1,6 +1,6 @@
 """A package as Python sees it from outside: the names of its modules, and the parameters of what can be called.
 
-Read with ``ast``; nothing is imported. What cannot be told, such as ``from elsewhere import *`` or a module with
+Read with ``ast``; nothing is imported. What cannot be known, such as ``from elsewhere import *`` or a module with
 ``__getattr__``, counts as there: only a name that is certainly missing is a conflict.
 """
 
@@ -56,7 +56,7 @@ class Package:
         return ast.parse(path.read_text(encoding="utf-8-sig")) if path is not None else None
 
     def _exports(self, module: str) -> frozenset[str] | None:
-        """The names of a module; None if that cannot be told."""
+        """The names of a module; None if that is not known."""
         parsed = self.module(module)
         if parsed is None:
             return None
@@ -85,7 +85,7 @@ class Package:
         return ".".join([*parts, *([node.module] if node.module else [])])
 
     def _parameters(self, module: str, name: str) -> frozenset[str] | None:
-        """The keywords that a function or a class of a module takes; None if that cannot be told.
+        """The keywords that a function or a class of a module takes; None if that is not known.
 
         ``name`` may be that of a method: ``Accelerator.unwrap_model``.
         """

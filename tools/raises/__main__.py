@@ -66,10 +66,10 @@ def installed(library: str) -> Path:
 def _compare(library: str, tree: Path, release: str | None) -> int:
     if release:
         bring_up_to(tree, library, release)
-    new, gone, unlisted = differences(tree, library)
+    new, removed, unlisted = differences(tree, library)
     for site in new:
         sys.stdout.write(f"new: {site.module}:{site.line} {site.function}: {' and '.join(site.when)}: {site.message}\n")
-    for row in gone:
+    for row in removed:
         sys.stdout.write(f"gone: {row.module} {row.site[1]}: {' and '.join(row.site[2])}: {row.site[4]}\n")
     for module in unlisted:
         sys.stdout.write(f"in neither list of tools/raises/modules.json: {module}\n")
@@ -77,7 +77,7 @@ def _compare(library: str, tree: Path, release: str | None) -> int:
     for row in unanswered:
         sys.stdout.write(f"without an answer: {row.module} {row.site[1]}: {' and '.join(row.site[2])}: {row.site[4]}\n")
     sys.stdout.write(f"{library}: {len(rows(library))} sites, {pages.share(rows(library)):.1%} accounted for\n")
-    return int(bool(new or gone or unlisted or unanswered))
+    return int(bool(new or removed or unlisted or unanswered))
 
 
 def _parser() -> argparse.ArgumentParser:

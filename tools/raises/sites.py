@@ -61,9 +61,9 @@ def sites_of(tree: Path, modules: Sequence[str], known: Mapping[str, int]) -> li
     A release may drop a module, and a module its last site. That all of them do is a layout that is not known.
     """
     found = {module: sites(tree, module) for module in modules if (tree / module).is_file()}
-    had, gone = [module for module in modules if known.get(module)], sum(known.values())
+    had, number = [module for module in modules if known.get(module)], sum(known.values())
     if had and not any(found.get(module) for module in had):
-        raise LookupError(f"nothing raises in {', '.join(had[:3])}{'...' * (len(had) > 3)}, which had {gone} sites")
+        raise LookupError(f"nothing raises in {', '.join(had[:3])}{'...' * (len(had) > 3)}, which had {number} sites")
     for module in had:
         if module in found and not found[module] and known[module] >= MANY:
             raise LookupError(f"nothing raises in {module}, which had {known[module]} sites")
@@ -116,7 +116,7 @@ def _raising(
 
 
 def _lines(parsed: ast.AST) -> set[int]:
-    """The lines of everything that is a site, wherever it stands."""
+    """The lines of everything that is a site, wherever it is."""
     abstract = {
         id(part)
         for node in ast.walk(parsed)

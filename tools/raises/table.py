@@ -83,7 +83,7 @@ class Differences(NamedTuple):
     """How a release and the table differ."""
 
     new: list[Site]
-    gone: list[Row]
+    removed: list[Row]
     unlisted: list[str]
 
 
@@ -116,7 +116,7 @@ def differences(tree: Path, library: str) -> Differences:
 
 
 def bring_up_to(tree: Path, library: str, release: str) -> None:
-    """Give each site of a release its row: an empty one where it is new, none where it is gone."""
+    """Give each site of a release its row: an empty one where it is new, none where it is removed."""
     raw = _raw(library)
     known = {_row(module, row).site: row for module, found in raw.items() for row in found}
     table: dict[str, list[dict[str, Any]]] = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tools.refreshing.steps import Step
 
 ROOT = Path(__file__).parents[2]
-UNFINISHED = Path(".refresh") / "unfinished.txt"  # what the extractors said, until a run has come to its end
+UNFINISHED = Path(".refresh") / "unfinished.txt"  # what the extractors print, until a run has come to its end
 
 
 class Done(NamedTuple):
@@ -87,12 +87,12 @@ def run(chosen: Sequence[str], cache: Path, *, everything: bool, tests: bool) ->
     return 1 if report.needs_a_person else 0
 
 
-def _begin(said: str = "") -> None:
+def _begin(text: str = "") -> None:
     """Note that pages, changelog and tests are due, also in the next run if this one does not come to them."""
     path = ROOT / UNFINISHED
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        file.write(said)
+        file.write(text)
 
 
 def _newest(released: dict[str, list[str]]) -> dict[str, str]:
@@ -123,10 +123,10 @@ def _read(released: dict[str, list[str]], cache: Path, report: Report) -> None:
             _begin(done.printed)
 
 
-def _entries(said: str, cache: Path) -> list[Entry]:
-    """What the extractors have said, by release."""
+def _entries(text: str, cache: Path) -> list[Entry]:
+    """What the extractors print, by release."""
     found: dict[tuple[str, str], Entry] = {}
-    for entry in entries(said):
+    for entry in entries(text):
         before = found.setdefault((entry.library, entry.release), entry._replace(changes=[]))
         before.changes.extend(change for change in entry.changes if change not in before.changes)
     for entry in found.values():
@@ -177,7 +177,7 @@ def _install(newest: dict[str, str], report: Report, *, always: bool) -> dict[st
 
 
 def _do(step: Step, report: Report, cache: Path) -> bool:
-    """Run a step; whether it came to its end. What is new, gone or different in its store is for a person."""
+    """Run a step; whether it came to its end. What is new, removed or different in its store is for a person."""
     _begin()
     before = _records(step)
     more = ("--cache", str(cache / step.command[0].rpartition(".")[2])) if step.keeps_downloads else ()

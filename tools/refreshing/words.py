@@ -50,7 +50,7 @@ class Change(NamedTuple):
     """One line of a change log."""
 
     kind: str  # "new", "gone", "default" or "other"
-    noun: str  # what is new or gone
+    noun: str  # what is new or removed
     name: str
     line: str
 

@@ -1,4 +1,4 @@
-"""Where a file of the repository stands on the site, and what that makes of the links between such files."""
+"""Where a file of the repository is on the site, and what that makes of the links between such files."""
 
 from __future__ import annotations
 

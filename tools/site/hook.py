@@ -81,7 +81,7 @@ def _with_generated(nav: list[Any]) -> list[Any]:
         elif below == keys.INDEX:
             filled += [{"top level": f"keys/{keys.TOP}.md"}]
             filled += [{section: f"keys/{section}.md"} for section in keys.sections() if section != keys.TOP]
-            filled += [{"older releases": f"keys/{keys.GONE}.md"}]
+            filled += [{"older releases": f"keys/{keys.REMOVED}.md"}]
     return filled
 
 
@@ -113,7 +113,7 @@ def _made() -> Iterator[tuple[str, str]]:
     yield keys.INDEX, keys.index(knowledge)
     for section in keys.sections():
         yield f"keys/{section}.md", keys.page(section, knowledge)
-    yield f"keys/{keys.GONE}.md", keys.gone(knowledge)
+    yield f"keys/{keys.REMOVED}.md", keys.removed(knowledge)
     yield "report.md", schemas.report()
     yield "benchmarks.md", benchmarks.page()
     for source in ("CHANGELOG.md", "CONTRIBUTING.md"):
@@ -134,7 +134,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _without_words(markdown: str) -> str:
-    """The text with fences that say what readers of the site are told: the language, and the name of a file."""
+    """The text with fences that name for readers of the site the language, and the name of a file."""
     for block in reversed(documents.blocks(markdown)):
         title = f' title="{block.options["title"]}"' if "title" in block.options else ""
         markdown = f"{markdown[: block.fence]}```{block.language}{title}\n{markdown[block.span.start :]}"

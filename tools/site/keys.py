@@ -1,4 +1,4 @@
-"""The key reference: a page for each section of the config, one for what stands beside them, one for what is gone."""
+"""The key reference: a page for each section of the config, one for what is beside them, one for what is removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 INDEX = "keys/index.md"
 TOP = "top-level"  # the page of the keys that are not sections
-GONE = "older-releases"
+REMOVED = "older-releases"
 
 _NAME = re.compile(r"(?<![\w`.])[a-z]\w*(?:\.\w+)*\(\)|(?<![\w`.])[a-z][\w*]*_[\w*]+(?:\.[\w*]+)*(?:\(\))?|\"[^\"]*\"")
 
@@ -34,7 +34,7 @@ def documented() -> list[KeyPath]:
 
 @cache
 def sections() -> dict[str, list[KeyPath]]:
-    """The keys by the page that they stand on."""
+    """The keys by the page that they are on."""
     everything = documented()
     holding = {path[0] for path in everything if len(path) > 1}
     by_page: dict[str, list[KeyPath]] = {TOP: []}
@@ -57,7 +57,7 @@ def index(knowledge: Knowledge) -> str:
         "# Keys\n",
         f"Every key that DeepSpeed {knowledge.deepspeed} reads, with its type, its default, the releases that read it",
         'and what the Trainer and Accelerate fill in for an `"auto"`. Keys that it no longer reads are on [a page of',
-        f"their own]({GONE}.md). The same in the terminal: `ds-lint explain zero_optimization.stage`.\n",
+        f"their own]({REMOVED}.md). The same in the terminal: `ds-lint explain zero_optimization.stage`.\n",
         "| section | keys | |",
         "|---|--:|---|",
         f"| [the top level]({TOP}.md) | {len(everything[TOP])} | Keys that are not sections |",
@@ -139,7 +139,7 @@ def _mentions() -> dict[str, list[Rule]]:
     return found
 
 
-def gone(knowledge: Knowledge) -> str:
+def removed(knowledge: Knowledge) -> str:
     """The keys that only older releases read, or that the newest refuses by name."""
     text = [
         "# Keys of older releases\n",
@@ -147,12 +147,12 @@ def gone(knowledge: Knowledge) -> str:
         "| key | read |",
         "|---|---|",
     ]
-    text += [f"| `{'.'.join(path)}` | {worded(words)} |" for path, words in _gone(knowledge)]
+    text += [f"| `{'.'.join(path)}` | {worded(words)} |" for path, words in _removed(knowledge)]
     return "\n".join(text) + "\n"
 
 
-def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
-    """The keys that are gone, each with until when they were read; not what stood in a section that is gone itself."""
+def _removed(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
+    """The removed keys, each with until when they were read; not what was in a removed section."""
     pending: list[tuple[KeyPath, Any]] = [
         ((name,), facts) for name, facts in tables.load("deepspeed")["root"]["keys"].items()
     ]
@@ -167,7 +167,7 @@ def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
 
 
 def worded(text: str) -> str:
-    """A text of the key reference as Markdown: names and values in code, everything else as it stands."""
+    """A text of the key reference as Markdown: names and values in code, everything else as it is."""
     made, end = "", 0
     for found in _NAME.finditer(text):
         made += _escaped(text[end : found.start()]) + f"`{found[0]}`"

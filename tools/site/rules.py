@@ -134,9 +134,9 @@ def _linted(words: list[str]) -> str:
     """For whom an example was linted, and what was known."""
     given = dict(word.partition("=")[::2] for word in words[1:])
     stack = given.pop("stack", None)
-    said = [_OPTIONS.get(option, f"{option} {{}}").format(value.replace("|", " ")) for option, value in given.items()]
+    known = [_OPTIONS.get(option, f"{option} {{}}").format(value.replace("|", " ")) for option, value in given.items()]
     linted = "Checked for " + (LOADERS[stack] if stack in STACKS else "every stack that may load it")
-    return ", ".join([linted if words[0] == "bad" else f"No findings: {linted[0].lower()}{linted[1:]}", *said])
+    return ", ".join([linted if words[0] == "bad" else f"No findings: {linted[0].lower()}{linted[1:]}", *known])
 
 
 def _findings_by_config(text: str) -> dict[int, list[str]]:

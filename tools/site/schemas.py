@@ -59,11 +59,11 @@ def _record(schema: Schema) -> Iterator[str]:
     required = schema.get("required", ())
     for name, facts in schema["properties"].items():
         always = "" if name in required else ", if there is any"
-        said = f" {facts['description']}" if "description" in facts else ""
-        yield f"`{name}`\n:   *{_kind(facts)}{always}.*{said}\n"
+        description = f" {facts['description']}" if "description" in facts else ""
+        yield f"`{name}`\n:   *{_kind(facts)}{always}.*{description}\n"
         for below, own in facts.get("properties", {}).items():
-            said = f" {own['description']}" if "description" in own else ""
-            yield f"`{name}.{below}`\n:   *{_kind(own)}.*{said}\n"
+            description = f" {own['description']}" if "description" in own else ""
+            yield f"`{name}.{below}`\n:   *{_kind(own)}.*{description}\n"
 
 
 def _kind(facts: Schema) -> str:

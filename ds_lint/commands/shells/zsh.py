@@ -58,11 +58,11 @@ def _case(command: CompletedCommand) -> str:
 
 
 def _specs(option: CompletedOption) -> list[str]:
-    told = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+    description = option.help.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     if option.takes is None:
-        return [quoted(f"{name}[{told}]") for name in option.names]
+        return [quoted(f"{name}[{description}]") for name in option.names]
     value = f":{_message(option.takes)}:{_action(option.takes)}"
-    return [quoted(f"{name}{'=' if name.startswith('--') else ''}[{told}]{value}") for name in option.names]
+    return [quoted(f"{name}{'=' if name.startswith('--') else ''}[{description}]{value}") for name in option.names]
 
 
 def _message(taken: Taken) -> str:

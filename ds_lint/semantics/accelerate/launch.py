@@ -175,7 +175,7 @@ class AccelerateLaunch:
 
     def is_read(self, path: KeyPath) -> bool:
         """Whether anything reads a key of the file."""
-        if len(path) == 1 and self._is_asked(path[0]):
+        if len(path) == 1 and self._is_read_from_file(path[0]):
             return True
         if self.keys.get(path[0], {}).get("converted"):
             return self.root.member("mixed_precision") is None if path[0] == "fp16" else self.reads("dynamo_backend")
@@ -183,7 +183,7 @@ class AccelerateLaunch:
             return self.reads(self.landed[path])
         return any(self.reads(name) for below, name in self.landed.items() if below[: len(path)] == path)
 
-    def _is_asked(self, name: str) -> bool:
+    def _is_read_from_file(self, name: str) -> bool:
         """Whether a key of the top level is read from the file itself, and that matters to the launcher."""
         if self.is_sagemaker:
             return True

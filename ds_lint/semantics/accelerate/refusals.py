@@ -186,7 +186,7 @@ def _processes(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 
 
 def _passes_filter(launch: AccelerateLaunch) -> bool:
-    """Whether DeepSpeed's launcher is told which GPUs to use, so that their number is not calculated."""
+    """Whether DeepSpeed's launcher gets the GPUs to use, so that their number is not calculated."""
     names = ("deepspeed_exclusion_filter", "deepspeed_inclusion_filter")
     return not _is_started_by_torchrun(launch) and any(launch.value(name) is not None for name in names)
 
@@ -307,7 +307,7 @@ def _zero3_init(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 
 
 def refused_beside_file(launch: AccelerateLaunch, settings: dict[str, Any]) -> Iterator[tuple[KeyPath, Member]]:
-    """The keys that must not stand beside ``deepspeed_config_file``, whatever their values; ``settings`` names them.
+    """The keys that must not be beside ``deepspeed_config_file``, whatever their values; ``settings`` names them.
 
     Source: ``_deepspeed_config_checks``, which gets the keys of the section, and ``mixed_precision`` if it is not null.
     """

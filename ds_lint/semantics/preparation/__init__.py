@@ -2,7 +2,7 @@
 
 On the Trainer's stack that is TrainingArguments (``trainer_config_process``), DeepSpeedPlugin, ``set_mixed_precision``,
 ``trainer_config_finalize`` at the beginning of the training, and ``Accelerator._prepare_deepspeed``. What each does in
-which release stands in ``schemas/transformers.json`` and ``schemas/accelerate.json``; what follows from something
+which release is in ``schemas/transformers.json`` and ``schemas/accelerate.json``; what follows from something
 unknown is unknown.
 """
 

@@ -27,7 +27,7 @@ _CONFIGS = ("DeepSpeedPlugin.deepspeed_config", "DeepSpeedPlugin.hf_ds_config.co
 class Names:
     """The names of one preparation.
 
-    ``values`` is the config as it stands at that moment. ``refusals`` is what the library at work complains of, which
+    ``values`` is the config as it is at that moment. ``refusals`` is what the library at work complains of, which
     tells where it looks for the size of a model.
     """
 
@@ -53,7 +53,7 @@ class Names:
             ),
             "inference": lambda: False,
             "batch_size_per_device": self._micro_batch_size,
-            # The Trainer counts accumulation steps itself, and starts no parallelism of Accelerate's unless told to.
+            # The Trainer counts accumulation steps itself, and uses Accelerate's parallelism only by an argument.
             "Accelerator.gradient_accumulation_steps": lambda: 1 if self._is_trainer else UNKNOWN,
             "Accelerator.parallelism_config": lambda: self._argument("parallelism_config"),
             "is_rocm_available()": self._is_rocm,
@@ -149,7 +149,7 @@ class Names:
         return "fp16" if fp16 else "bf16" if bf16 else "no"
 
     def _fp16_backend(self) -> Any:
-        """Of transformers 4: which library does fp16, None where it is not asked for."""
+        """Of transformers 4: which library does fp16, None without fp16."""
         fp16, full = self._argument("fp16"), self._argument("fp16_full_eval")
         if not fp16 and not full:
             return None

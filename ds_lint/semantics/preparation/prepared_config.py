@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ds_lint.source.tree import KeyPath
 
-    # An object of the config as it stands: values of JSON, UNKNOWN, and whatever an expression evaluates to.
+    # An object of the config as it is: values of JSON, UNKNOWN, and whatever an expression evaluates to.
     ConfigObject = dict[str, Any]
 
     # When a library looks at a config before DeepSpeed does; training arguments are refused at their creation.

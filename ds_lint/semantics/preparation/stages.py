@@ -178,7 +178,7 @@ class Stages:
         return found
 
     def _hold(self, conditions: Iterable[str]) -> bool | None:
-        """Whether all of the conditions hold, which are asked one inside the other; None where that is not known."""
+        """Whether all of the conditions hold, which are nested; None where that is not known."""
         for condition in conditions:
             if not (holds := self._holds(condition)):
                 return holds

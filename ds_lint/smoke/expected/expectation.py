@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.knowledge.suggestions import is_typo, sibling
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics import configs
-from ds_lint.semantics.arguments import is_asked_for
+from ds_lint.semantics.arguments import is_explicit
 from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.batch import BATCH_SIZES, completed, data_parallel_size, multiplies_up, sequence_parallel_ranks
 from ds_lint.semantics.features import DTYPE_NAMES, bf16_section, is_on, model_dtype, number, number_of, zero_stage
@@ -214,7 +214,7 @@ class Expectation:
         training = self.config.facts.training
         if training is None or training.origin == ASSUMED:
             return None
-        found = self.config.argument(name) if is_asked_for(self.config, name) else None
+        found = self.config.argument(name) if is_explicit(self.config, name) else None
         return found.value if found is not None and found.value is not UNKNOWN else None
 
     @property

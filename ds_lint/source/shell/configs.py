@@ -118,7 +118,7 @@ def _may_have_more(root: Node, unknown: list[Span]) -> bool:
 
 
 def _scalars(root: Node, unknown: list[int]) -> Iterator[Span]:
-    """The spans of all values that have no elements, once the members with an unknown place in the key are gone."""
+    """The spans of all values that have no elements, once the members with an unknown place in the key are removed."""
     pending = [root]
     while pending:  # a loop, not recursion: a document may nest deeper than Python's stack
         node = pending.pop()

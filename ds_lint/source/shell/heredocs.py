@@ -1,7 +1,7 @@
 """Here-documents: where the body of each is, as bash finds it.
 
 tree-sitter-bash knows where ``<<`` is one. Their bodies are hidden from it, since it takes two in a line for one, ends
-them behind a line that goes on, and makes what stands behind the delimiter a part of them.
+them behind a line that goes on, and makes what is behind the delimiter a part of them.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def end_of_double(text: str, start: int) -> int:
 
 
 def end_of_bracket(text: str, start: int, opener: str) -> int:
-    """Behind the bracket that closes ``opener``, which stands before ``start``."""
+    """Behind the bracket that closes ``opener``, which is before ``start``."""
     closer, depth, position = _CLOSING[opener], 1, start
     while position < len(text):
         char = text[position]

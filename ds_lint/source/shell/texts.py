@@ -66,7 +66,7 @@ def _alike(before: list[Part], after: list[Part]) -> list[Part]:
 
 
 class PlacedText(OneField):
-    """Pieces of a text that stands in the script from ``start`` on.
+    """Pieces of a text that is in the script from ``start`` on.
 
     ``splits`` says that expansions outside of quotes become several words, and that brackets there name files.
     """

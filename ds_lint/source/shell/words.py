@@ -297,7 +297,7 @@ def _without_braces(word: str) -> list[str]:
 
 
 def _options(inside: str) -> list[str]:
-    """What stands between the commas of a brace expansion, or its range; empty if it is none."""
+    """What is between the commas of a brace expansion, or its range; empty if it is none."""
     match = _RANGE.fullmatch(inside)
     if match and match[1]:
         first, last = int(match[1]), int(match[2])

@@ -50,7 +50,7 @@ class Analysis:
         self._names: dict[tuple[Module, str], Value | None] = {}
 
     def evaluate(self, module: Module, node: ast.expr, names: Names | None = None) -> Value:
-        """The value of an expression that stands in a module or in the body of a class."""
+        """The value of an expression that is in a module or in the body of a class."""
         return self.interpreter.evaluate(Frame(self, module, dict(names or {})), node)
 
     def value_of(self, module: Module, name: str) -> Value | None:

@@ -133,10 +133,10 @@ def _taken(entry: Entry, function: Function) -> list[str]:
 
 
 def _verify_attribute(engine: Class) -> None:
-    """An engine with methods keeps the config where they are told that it is."""
+    """An engine with methods keeps the config where they expect it."""
     methods = [node for node in engine.node.body if isinstance(node, ast.FunctionDef)]
-    asked = (node for method in methods for node in ast.walk(method) if isinstance(node, ast.Attribute))
-    if methods and not any(ast.unparse(node) == f"self.{_KEPT_AS}" for node in asked):
+    attributes = (node for method in methods for node in ast.walk(method) if isinstance(node, ast.Attribute))
+    if methods and not any(ast.unparse(node) == f"self.{_KEPT_AS}" for node in attributes):
         raise LookupError(f"{engine.name} does not keep the config as {_KEPT_AS}")
 
 

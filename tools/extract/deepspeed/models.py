@@ -2,7 +2,7 @@
 
 A field's type comes from its annotation, its default from the assignment or from ``Field``; keyword arguments of
 ``Field`` are bounds and the alias, and what DeepSpeed adds for deprecated names (``deprecated``, ``new_param``), which
-stands in ``json_schema_extra`` since pydantic 2.
+is in ``json_schema_extra`` since pydantic 2.
 """
 
 from __future__ import annotations

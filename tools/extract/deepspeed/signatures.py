@@ -1,6 +1,6 @@
 """The parameters of the constructors that get a whole section: ``FusedLamb(parameters, **optimizer_parameters)``.
 
-The guards under which the call stands tell which types lead to it.
+The guards around the call tell which types lead to it.
 """
 
 from __future__ import annotations

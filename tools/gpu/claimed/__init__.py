@@ -2,7 +2,7 @@
 
 The functions run in a fork with the libraries (`tools.gpu.forks`), and return what they have seen, as JSON: tensors,
 dtypes, exceptions, files, times. Nothing of ds-lint decides what they see. What is claimed, and whether it is so,
-stands in ``parts/claims.py``.
+is in ``parts/claims.py``.
 """
 
 from __future__ import annotations

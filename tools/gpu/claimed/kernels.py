@@ -34,7 +34,7 @@ def provide(device: str, needed: Sequence[str] = (), compiled: Sequence[str] = (
     if not hasattr(OpBuilder, "_stands_in"):
         standins.install(builds=False)
         of_device.ask_no_processor()
-        OpBuilder._stands_in, OpBuilder._compiles = OpBuilder.jit_load, compiles  # noqa: SLF001 - for a second run
+        OpBuilder._stand_in, OpBuilder._compiles = OpBuilder.jit_load, compiles  # noqa: SLF001 - for a second run
     if device == "cpu":
         of_device.stand_in_of_deepspeed()
 
@@ -45,7 +45,7 @@ def provide(device: str, needed: Sequence[str] = (), compiled: Sequence[str] = (
             return _library(builder.name)
         if device != "cpu" and builder.name in needed:
             raise OpNotBuilt(f"{builder.name} is not built in {_folder(builder.name)}")
-        return OpBuilder._stands_in(builder, verbose)  # noqa: SLF001
+        return OpBuilder._stand_in(builder, verbose)  # noqa: SLF001
 
     OpBuilder.jit_load = load
 
@@ -89,6 +89,6 @@ def _library(op: str) -> Any:
     if op not in _loaded:
         if libaio := os.environ.get(builds.LIBAIO):
             for library in sorted(glob.glob(f"{libaio}/lib/libaio.so*")):
-                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # the linker was not told of this folder
+                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # the linker does not know this folder
         _loaded[op] = cpp_extension._import_module_from_library(op, _folder(op), True)  # noqa: SLF001 - as ``load`` does
     return _loaded[op]

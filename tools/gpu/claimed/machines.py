@@ -94,18 +94,18 @@ def two_ranks(device: str, config: Result) -> Result:
         for rank in range(2)
     ]
     deadline = time.monotonic() + _SECONDS
-    said = [_said(one, deadline) for one in ranks]
+    outputs = [_output(one, deadline) for one in ranks]
     return {
-        "devices": [_after(text, "ds-lint: ") for text in said],
+        "devices": [_after(text, "ds-lint: ") for text in outputs],
         "raised": [one.returncode not in (0, -signal.SIGKILL) for one in ranks],
         "duplicate": [
-            next((line.strip() for line in text.splitlines() if "Duplicate GPU" in line), None) for text in said
+            next((line.strip() for line in text.splitlines() if "Duplicate GPU" in line), None) for text in outputs
         ],
-        "said": [text[-600:] for text in said],
+        "said": [text[-600:] for text in outputs],
     }
 
 
-def _said(rank: Any, deadline: float) -> str:
+def _output(rank: Any, deadline: float) -> str:
     try:
         text: str = rank.communicate(timeout=max(1.0, deadline - time.monotonic()))[0]
     except subprocess.TimeoutExpired:

@@ -88,7 +88,7 @@ class Sleep(torch.autograd.Function):  # type: ignore[misc]
 
 
 class Slow(Layers):
-    """A model whose passes end long after the CPU has asked for them."""
+    """A model whose passes end long after the CPU has launched them."""
 
     def forward(self, data: Any) -> Any:
         """The loss, with work for the GPU before it, whose part in the backward pass comes last."""

@@ -29,7 +29,7 @@ _MASTERS = (
 # Other memory of the host, which is page-locked or not.
 _BUFFERS = ("grad_partitions_flat_buffer", "param_groups_fp16_flat_cpu_memory")
 _OF_THE_MACHINE = ("OutOfMemoryError", "DistNetworkError")
-_MOST_TOLD = 500  # characters of a message
+_LONGEST = 500  # characters of a message
 
 
 def train(
@@ -82,7 +82,7 @@ def watched(device: str, task: models.Task, config: Result, *, steps: int, compi
             found["peak"] = _peak(device)
             found.update(held(engine))
         except Exception as error:  # whatever the libraries raise is what is observed
-            found["raised"] = told(error, *place)
+            found["raised"] = exception_record(error, *place)
             if _is_ours(error):
                 raise
         found["computed"], found["gradients"] = sorted(computed), sorted(gradients)
@@ -102,11 +102,11 @@ def initialized(model: Any, config: Result) -> Any:
     return engine
 
 
-def told(error: BaseException, stage: Any, step: Any) -> Result:
+def exception_record(error: BaseException, stage: Any, step: Any) -> Result:
     """An exception, and where in the run it came."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    message = f"{error}"[:_MOST_TOLD]
+    message = f"{error}"[:_LONGEST]
     return {"stage": stage, "step": step, "type": type(error).__name__, "message": message, "where": where}
 
 

@@ -44,7 +44,7 @@ CLAIMS: tuple[Claim, ...] = (*of_optimizers.CLAIMS, *of_memory.CLAIMS, *of_preci
 _TIMES = "times:pace"  # of claims that need the machine to themselves
 _TURNS, _ALONE = threading.Semaphore(LANES), threading.Lock()
 _GRACE = 25.0  # seconds more, for a process that has to import the libraries first
-_MOST_TOLD = 600  # characters of a question
+_LONGEST = 600  # characters of a question
 
 
 def items(setting: Setting) -> list[Item]:
@@ -85,7 +85,7 @@ def _measured(setting: Setting, claim: Claim, process: Forks) -> Result:
         "folder": os.path.join(setting.folder, claim.name),
         "runs": {name: {"config": one, **claim.how} for name, one in {IT: claim.config, **claim.others}.items()},
     }
-    told = {
+    record = {
         "rule": claim.rule,
         "claim": claim.says,
         "finding": next((one.message for one in reported(claim) if one.code == claim.rule), None),
@@ -97,15 +97,15 @@ def _measured(setting: Setting, claim: Claim, process: Forks) -> Result:
         with _turn(claim):
             answer = process.call(claimed.OBSERVE, arguments, claim.seconds + _GRACE)
     except CallFailed as failed:
-        return {"status": ERROR, **told, "error": str(failed)}
+        return {"status": ERROR, **record, "error": str(failed)}
     if "question" in answer:
         raise Unanswered(str(answer["question"]))
     observed: Result = answer["observed"]
     holds = claim.holds(observed)
     if setting.rehearses and claim.question is not None:
         seen = "as claimed" if holds else "not as claimed"
-        raise Unanswered(f"{claim.question} On the CPU, {seen}: {_short(observed[IT])}"[:_MOST_TOLD])
-    return {"status": PASS if holds else FAIL, **told, "observed": observed}
+        raise Unanswered(f"{claim.question} On the CPU, {seen}: {_short(observed[IT])}"[:_LONGEST])
+    return {"status": PASS if holds else FAIL, **record, "observed": observed}
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ _PROGRAM = "tools.gpu.engine_memory"
 _STARTING = 30.0  # seconds, where a fork takes no GPU and a process imports the libraries
 _PATIENCE = 3  # times what a run may take
 # Beside the states of a run there are its batch, its losses and norms, and each tensor is rounded to 512 bytes.
-_STRAY, _STRAY_SHARE = 32 * 2**20, 0.01
+_SLACK, _SLACK_SHARE = 32 * 2**20, 0.01
 _CAPPED = 8  # set-ups that train once more with hardly more memory than their tensors take
 _MORE = (0.02, 0.05, 0.1, 0.2, 0.4)  # shares of that, tried in this order
 _REHEARSED_HOST = 128 * card.GIB
@@ -73,8 +73,8 @@ class _Machine(NamedTuple):
 
 def _alone(machine: _Machine, function: str, question: str) -> Callable[[Forks], Result]:
     def measure(shared: Forks) -> Result:
-        _, told = machine.card()
-        found = shared.call(f"{_PROGRAM}:{function}", {"card": told}, seconds=60.0)
+        _, facts = machine.card()
+        found = shared.call(f"{_PROGRAM}:{function}", {"card": facts}, seconds=60.0)
         if machine.setting.rehearses:
             raise Unanswered(question)
         return {"status": MEASURED, **found}
@@ -88,23 +88,23 @@ def _training(machine: _Machine, setup: MemorySetup, *, is_capped: bool) -> Call
         saved = memory_setups.saving(setup, estimate.setup.parameter_count)
         result = {
             "setup": {**setup._asdict(), "parameters": estimate.setup.parameter_count, "saves": saved},
-            "estimate": {name: _told(estimate, name) for name in estimate.peaks},
+            "estimate": {name: _bands(estimate, name) for name in estimate.peaks},
         }
-        before, told = machine.card()
+        before, facts = machine.card()
         lacking = _lacking(estimate, {"gpu": before.free, "host": machine.free_memory()})
         if lacking:
             return {"status": DOES_NOT_FIT, **result, "lacking": lacking}
         run = _run(machine.setting, setup, saved)
-        found = shared.call(f"{_PROGRAM}:measure", {"card": told, "run": run}, _patience(setup))
+        found = shared.call(f"{_PROGRAM}:measure", {"card": facts, "run": run}, _patience(setup))
         needed = (
-            _needed(shared, told, run, found, _patience(setup)) if is_capped and found["status"] == MEASURED else {}
+            _needed(shared, facts, run, found, _patience(setup)) if is_capped and found["status"] == MEASURED else {}
         )
         return {**result, **found, **needed, **_compared(result["estimate"], found)}
 
     return measure
 
 
-def _needed(shared: Forks, told: Result, run: Result, found: Result, patience: float) -> Result:
+def _needed(shared: Forks, facts: Result, run: Result, found: Result, patience: float) -> Result:
     """The least of some shares beyond its tensors with which the run trains if torch may reserve no more.
 
     With room on the card torch reserves more than a run needs: it gives back what it has kept before it runs out.
@@ -112,7 +112,7 @@ def _needed(shared: Forks, told: Result, run: Result, found: Result, patience: f
     most = max(reading["peak_allocated"] for reading in found["observed"].values())
     for more in _MORE:
         capped = {**run, "saves": LEFT_OUT, "most_reserved": round(most * (1 + more))}
-        if shared.call(f"{_PROGRAM}:measure", {"card": told, "run": capped}, patience)["status"] == MEASURED:
+        if shared.call(f"{_PROGRAM}:measure", {"card": facts, "run": capped}, patience)["status"] == MEASURED:
             return {"needed_beyond_tensors": more}
     return {}
 
@@ -129,7 +129,7 @@ def in_order(results: list[Result]) -> list[Result]:
 
 
 def _estimated(result: Result, estimate: Estimate) -> Result:
-    now = {name: _told(estimate, name) for name in estimate.peaks}
+    now = {name: _bands(estimate, name) for name in estimate.peaks}
     return {"estimate": now, **_compared(now, result)}
 
 
@@ -152,7 +152,7 @@ def _patience(setup: MemorySetup) -> float:
     return _STARTING + _PATIENCE * setup.seconds
 
 
-def _told(estimate: Estimate, phase: str) -> Result:
+def _bands(estimate: Estimate, phase: str) -> Result:
     peak = estimate.peaks[phase]
     return {"tensors": _bytes(peak.tensors), "gpu": _bytes(peak.gpu), "host": _bytes(peak.host)}
 
@@ -172,7 +172,7 @@ def _lacking(estimate: Estimate, free: dict[str, int | None]) -> dict[str, dict[
 
 
 def _compared(estimate: Result, found: Result) -> Result:
-    """Whether each phase took what is said: ``within`` for the process, ``tensors_within`` for the tensors alone.
+    """Whether each phase took what is estimated: ``within`` for the process, ``tensors_within`` for the tensors alone.
 
     A process gives nothing of the card back, so that of a later phase the bounds of those before count, too. Of a
     phase in which the driver does not tell what the process takes, ``within`` says nothing.
@@ -180,16 +180,16 @@ def _compared(estimate: Result, found: Result) -> Result:
     within, of_tensors = {}, {}
     least = most = 0
     for phase, readings in by_estimate(found["observed"]).items():
-        said = estimate[phase]
-        least, most = max(least, said["gpu"]["least"]), max(most, said["gpu"]["most"])
+        bands = estimate[phase]
+        least, most = max(least, bands["gpu"]["least"]), max(most, bands["gpu"]["most"])
         taken = [size for reading in readings if (size := whole(reading)) is not None]
         if taken:
             within[phase] = least <= max(taken) <= most
         # torch counts the workspaces among the tensors, from the first step on.
         beside = found.get("workspaces", 0) if phase != "initialization" else 0
         tensors = max(reading["peak_allocated"] for reading in readings) - beside
-        stray = _STRAY + _STRAY_SHARE * tensors
-        of_tensors[phase] = said["tensors"]["least"] - stray <= tensors <= said["tensors"]["most"] + stray
+        slack = _SLACK + _SLACK_SHARE * tensors
+        of_tensors[phase] = bands["tensors"]["least"] - slack <= tensors <= bands["tensors"]["most"] + slack
     return {"within": within, "tensors_within": of_tensors}
 
 

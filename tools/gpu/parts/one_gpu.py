@@ -46,10 +46,10 @@ def items(setting: Setting) -> list[Item]:
 
 
 def _run(setting: Setting, name: str, config: Result, stack: str, backend: str) -> Item:
-    options = RunOptions(ranks=_RANKS, shared_gpu=None if setting.rehearses else backend)
+    run_options = RunOptions(ranks=_RANKS, shared_gpu=None if setting.rehearses else backend)
 
     def measure(shared: Prover) -> Result:
-        found = shared.prove(config, stack=stack, options=options)
+        found = shared.prove(config, stack=stack, run_options=run_options)
         return {**found, "backend": backend, "not_passed": not_passed(found)}
 
     return Item(name, measure, seconds=20.0)

@@ -96,7 +96,7 @@ def _run(setting: Setting, name: str, op: str, more: Result) -> Item:
         if built is not None and not built["is_built"]:  # the run would build it again
             return {"status": ERROR, "op": op, "built": built, "error": built["said"]}
         config = {**config_of(2), "zero_allow_untested_optimizer": True, **more}
-        with_op = shared.building.prove(config, options=RunOptions(ranks=1, builds_ops=True))
+        with_op = shared.building.prove(config, run_options=RunOptions(ranks=1, builds_ops=True))
         without = shared.plain.prove(config)
         return {
             **compared(with_op, without),

@@ -27,7 +27,7 @@ LANES = 1  # the seconds of a step are those of a script that has the GPU for it
 _SCRIPTS = os.path.join(ROOT, "tests", "fidelity", "programs", "gpu")
 _START, _REHEARSED_START = 35, 60  # seconds for each of both starts of a script
 _GRACE = 20.0  # and for ds-lint, which ends a start that takes longer, and removes what it has left
-_MOST_TOLD = 4000
+_LONGEST = 4000
 _PLAIN = {**BASE, **PRECISIONS["bf16"], "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}}}
 _AUTO = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"), "auto")
 _STAGE_3 = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
@@ -79,12 +79,12 @@ def _run(setting: Setting, name: str, script: str, config: Result, is_profiled: 
         try:
             report = json.loads(done.stdout)
         except ValueError:
-            return {"status": ERROR, "exit": done.returncode, "error": (done.stdout + done.stderr)[-_MOST_TOLD:]}
+            return {"status": ERROR, "exit": done.returncode, "error": (done.stdout + done.stderr)[-_LONGEST:]}
         gpu = card.of(setting.gpu, rehearses=setting.rehearses)
-        told, processes = _told(report), card.Before.of(gpu).processes
+        summary, processes = _summary(report), card.Before.of(gpu).processes
         return {
-            **told,
-            "status": FAIL if told["status"] == PASS and (left or processes) else told["status"],
+            **summary,
+            "status": FAIL if summary["status"] == PASS and (left or processes) else summary["status"],
             "exit": done.returncode,
             "left": left,
             "processes_left": processes,
@@ -101,7 +101,7 @@ def _environment(folder: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TORCH_EXTENSIONS_DIR": f"{folder}-extensions"}
 
 
-def _told(report: Result) -> Result:
+def _summary(report: Result) -> Result:
     """The run of the one engine, in short."""
     runs = report.get("smoke") or []
     if len(runs) != 1:
@@ -121,4 +121,4 @@ def _told(report: Result) -> Result:
 
 
 def _end_if_bad(done: subprocess.CompletedProcess[str]) -> str | None:
-    return done.stderr[-_MOST_TOLD:] if done.returncode else None
+    return done.stderr[-_LONGEST:] if done.returncode else None

@@ -36,6 +36,6 @@ def _watch(module: ModuleType) -> None:
 if "OWN_SCRIPTS_STEPS" in os.environ:
     from ds_lint.smoke.probe import cpu, imports
 
-    cpu.install(lambda *_told: None)  # a program that launches ranks may parse the training arguments, too
+    cpu.install(lambda *_arguments: None)  # a program that launches ranks may parse the training arguments, too
     if "RANK" in os.environ:
         imports.after("deepspeed.runtime.engine", _watch)
