@@ -55,7 +55,7 @@ _ARGUMENTS: dict[str, tuple[Any, str]] = {
 # Micro batch and accumulation steps among the training arguments, and their defaults.
 _TRAINERS_BATCH = (("per_device_train_batch_size", 8), ("gradient_accumulation_steps", 1))
 _KEPT = ("max_live_parameters", "max_reuse_distance")  # also with the prefix stage3_
-_NOT_TOLD = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_output_dir", "run_name"})
+_UNREPORTED = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_output_dir", "run_name"})
 
 
 class Changes(Record):
@@ -121,7 +121,7 @@ def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
     for name in given:
         # This release rejects a name that it does not know, and the run has to show that.
         found = config.argument(name) if name in known else given[name]
-        if found is None or found.value is UNKNOWN or name in _NOT_TOLD:
+        if found is None or found.value is UNKNOWN or name in _UNREPORTED:
             continue
         changes.training[name] = found.value
     for name, (value, why) in _ARGUMENTS.items():

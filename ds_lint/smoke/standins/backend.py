@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GLOO = "gloo"
-_TOLD = "the backend nccl is gloo"
+_SENTENCE = "the backend nccl is gloo"
 _AVERAGE = "an average over ranks is a sum, divided by their number: gloo has none"
 
 
@@ -27,7 +27,7 @@ def install(tell: Callable[[str], None]) -> None:
     def change(given: dict[str, Any]) -> None:
         backend = given.get("backend")
         if isinstance(backend, str) and "nccl" in backend.lower():
-            tell(_TOLD)
+            tell(_SENTENCE)
             given["backend"] = GLOO
         given.pop("device_id", None)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CPU = "cpu"
-_TOLD = "the CPU takes the place of every CUDA device"
+_SENTENCE = "the CPU takes the place of every CUDA device"
 _NEW = ("new_tensor", "new_full", "new_empty", "new_ones", "new_zeros", "new_empty_strided")
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
 
@@ -29,7 +29,7 @@ def install(tell: Callable[[str], None]) -> None:
     def placed(value: Any, *, is_ordinal_device: bool = True) -> Any:
         if not is_cuda(value, is_ordinal_device=is_ordinal_device):
             return value
-        tell(_TOLD)
+        tell(_SENTENCE)
         return CPU
 
     real = torch.Generator

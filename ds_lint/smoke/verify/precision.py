@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.verdict import Check
 
-_ASKED_FOR_BY_NAME = ("gradients", "linear layers")  # whose dtype is expected only if a key of its own sets it
+_REQUESTED_BY_NAME = ("gradients", "linear layers")  # whose dtype is expected only if a key of its own sets it
 ROUNDED = 0.02  # relative, of norms and scales: those of 16-bit numbers are rounded
 
 
@@ -30,7 +30,7 @@ def dtypes(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         if requested is None:
             continue
         if not observed:
-            if kind in _ASKED_FOR_BY_NAME:
+            if kind in _REQUESTED_BY_NAME:
                 yield skipped("dtypes", requested.key, f"the run shows no dtype of {kind}")
             continue
         yield _dtype(
