@@ -157,6 +157,16 @@ def test_two_launches_find_what_each_finds_alone(run, write, config, differing):
     assert any(found(one) != alone for one in differing)
 
 
+def test_a_finding_that_names_its_launch_is_the_same_for_another(run, write):
+    script = "args = GRPOConfig('out', deepspeed='ds.json')\nGRPOTrainer('m', args=args).train()\n"
+    line = "accelerate launch --num_processes 2 --num_machines 1 train.py --ds3_gather_for_generation False --seed {}\n"
+    write(
+        {"ds.json": {"zero_optimization": {"stage": 3}}, "train.py": script, "run.sh": line.format(1) + line.format(2)}
+    )
+    (finding,) = with_code("DS828", findings(run, "."))
+    assert finding["related"][-1]["label"].endswith("and 1 more launch")
+
+
 def test_what_several_launches_share_is_reported_once(run, write):
     write({"conf/ds.json": OF_TRAINER, "train.py": TRAIN})
     write({f"{name}.sh": f"deepspeed --num_gpus {name} train.py {FLAGS}\n" for name in (2, 4, 8)})
@@ -404,7 +414,12 @@ def test_the_number_of_ranks_follows_from_the_launch(run, write, files, world_si
     "line",
     [
         *("deepspeed --help-me", "python prepare.py", "accelerate config", "swift infer", "ls"),
-        *("python -m deepspeed x.py", "python -m trl sft", "python -m torchrun x.py", "torch.distributed.run x.py"),
+        *(
+            "python -m deepspeed x.py --deepspeed ds.json",
+            "python -m trl sft",
+            "python -m torchrun x.py",
+            "torch.distributed.run x.py",
+        ),
     ],
 )
 def test_other_commands_are_no_launches(run, write, line):

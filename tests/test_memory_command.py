@@ -286,6 +286,14 @@ def test_of_several_launches_each_has_a_report(described, memory, project):
     assert memory("run.sh").out.count("ZeRO stage 3") == 2
 
 
+def test_launches_with_the_same_figures_are_one_report(described, memory, project):
+    first = LAUNCH.partition("torchrun")[0].strip()
+    (project / "run.sh").write_text("".join(f"{first} {seed}\n" for seed in ("", "--run_name b")), encoding="utf-8")
+    assert described("conf/z3.json")["launch"] == "run.sh:2"
+    assert memory("conf/z3.json").out.count("ZeRO stage 3") == 1
+    assert described("run.sh")["launch"] == "run.sh:2"
+
+
 def test_a_model_that_is_not_at_hand_is_asked_for(memory):
     said = memory("run.sh:5")
     assert said[:2] == (2, "")

@@ -171,17 +171,17 @@ def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
     model, stage, recipe = config.facts.model, _stage_3(config), config.facts.recipe
     requested = recipe.quantization if recipe is not None else None
     launched = quantization(config.facts.launch) if config.facts.launch is not None else None
-    places: list[Related] = []
+    place, places = "", list[Related]()
     if stage is None:
         return
     if model is not None and model.quantization is not None:
         why, places = model.quantization, config.facts.model_at
     elif requested is not None:
-        why = f"`{requested.name}` {as_json(requested.argument.value)}, {requested.argument.origin}"
-        places = given_at(requested.argument, requested.name)
+        why = f"`{requested.name}` {as_json(requested.argument.value)}"
+        place, places = f", {requested.argument.origin}", given_at(requested.argument, requested.name)
     elif launched is not None:
-        argument, place, places = launched
-        why = f"{argument}, {place}"
+        why, place, places = launched
+        place = f", {place}"
     else:
         return
     behaviour = "quantized-models-are-not-partitioned"
@@ -190,7 +190,7 @@ def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "stage"),
         stage.value.span,
-        f"the model is quantized ({why}): "
+        f"the model is quantized ({why}{place}): "
         + (
             "at stage 3 every rank loads the whole model"
             if is_whole
@@ -203,6 +203,7 @@ def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
         "partitioned before.",
         label="every rank loads the whole model" if is_whole else "loading fails",
         related=places,
+        subject=why,
     )
 
 

@@ -131,12 +131,13 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     source = "`warmup_max_lr`" if written is not None else "its default"
     nothing = f"{'the learning rate of the run' if rate is None else f'`lr` {rate:g}'} has no effect"
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
+    other = "" if consequences or rate is None else f", but `lr` is {rate:g}"
     if len(set(outcomes.values())) > len(consequences):
-        consequences.append("the Trainer compares it with `learning_rate` and raises")
+        consequences.append("the Trainer compares both with `learning_rate` and raises")
     yield Problem(
         LR if lr is not None else ("scheduler", "type"),
         lr.span if lr is not None else named.span,
-        f"{scheduler.name} warms up to {source} {peak:g}: " + ", and ".join(consequences),
+        f"{scheduler.name} warms up to {source} {peak:g}{other}: " + ", and ".join(consequences),
         outcomes,
         help=(
             'Set both to the same number, or to "auto" under the Trainer.'

@@ -272,6 +272,7 @@ def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
         "Gathering them from all ranks, layer by layer, makes generation take many times as long.",
         label="partitions the weights",
         related=related,
+        subject=setting,
     )
 
 
@@ -300,6 +301,7 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
             "raises for the partitioned weights.",
             label="not filled in yet",
             related=related,
+            subject=trainer,
         )
 
 

@@ -24,7 +24,7 @@ from ds_lint.source import replacement
 from ds_lint.targets.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ds_lint.commands.launched_configs import LaunchedConfig
     from ds_lint.commands.options import MemoryOptions
@@ -52,7 +52,7 @@ def memory(options: Options, own: MemoryOptions) -> int:
     try:
         session = Session(options)
         found = launched_configs(path, session)
-        answers = [answer for one in found if (answer := _answer(one, sweeps=own.sweep)) is not None]
+        answers = _different(answer for one in found if (answer := _answer(one, sweeps=own.sweep)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
@@ -123,6 +123,15 @@ def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
         rows=tuple(_rows(wanted)) if sweeps else (),
         left_out=tuple(_left_out(config, found)),
     )
+
+
+def _different(answers: Iterable[Answer]) -> list[Answer]:
+    """The answers about a config without those that equal one before: what differs between launches may not count."""
+    found: list[Answer] = []
+    for answer in answers:
+        if not any(answer._replace(launch=one.launch) == one for one in found):
+            found.append(answer)
+    return found
 
 
 def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advice]:

@@ -53,7 +53,7 @@ class Link(NamedTuple):
 def add_launches(
     found: Sequence[tuple[str, Document]], session: Session, unless_it_fails: UnlessItFails = at_once
 ) -> None:
-    """Let the session know what launches tell of these documents, each with the path that it was asked for by."""
+    """Let the session know what launches tell of these documents, each with the path it is given by."""
     searched: dict[str, dict[str, Document]] = {}
     named: dict[str, dict[str, Document]] = {}
     alone: dict[str, dict[str, Document]] = {}
