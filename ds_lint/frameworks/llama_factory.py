@@ -44,7 +44,7 @@ LLAMA_FACTORY = Framework(
     model="model_name_or_path",
     keys=frozenset(("cutoff_len", "finetuning_type", "neat_packing", "plot_loss", "quantization_bit", "template")),
     flag="finetuning_type",
-    recipe_flag="",
+    recipe_flag=None,
     otherwise=("fp8", "use_kt", "use_mca"),
     trains_otherwise=lambda value: bool(value("stage") == "ppo"),  # with a trainer of its own
     trains_all=("finetuning_type", "full"),

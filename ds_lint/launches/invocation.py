@@ -128,6 +128,8 @@ def _python(rest: list[Word], outer: list[Word]) -> tuple[Launcher, list[Word], 
     module = left[1] if left[0] == "-m" and len(left) > 1 else None
     if module is not None and (known := _BY_MODULE.get(module)) is not None:
         return _started(known, known.modules[module], left[2:], outer)
+    if module in _BY_PROGRAM:
+        return None  # a package, which Python cannot start
     return _around(outer) or PYTHON, left, outer
 
 

@@ -70,7 +70,7 @@ ACCELERATE = Launcher(
     "accelerate",
     {"accelerate": ("launch",), "accelerate-launch": ()},
     ranks.of_accelerate,
-    {"accelerate.commands.launch": ()},
+    {"accelerate.commands.launch": (), "accelerate.commands.accelerate_cli": ("launch",)},
     is_per_gpu=True,
     parser=("accelerate", ("accelerate/commands/launch.py",)),
 )
