@@ -158,7 +158,7 @@ class Measurements(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """One run: how it was made, what it showed; of a command that makes no engine, only the first fields are there."""
+    """One run: how it was made, and what it showed. Without an engine, the fields about one are empty."""
 
     path: str
     stack: Stack

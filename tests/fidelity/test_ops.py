@@ -5,6 +5,7 @@ from __future__ import annotations
 import fractions
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from ds_lint.smoke.standins.kernels import functions_of
 
 pytestmark = pytest.mark.fidelity
 
+ROOT = Path(__file__).parent.parent.parent
 BUILT = Path(os.environ.get("TORCH_EXTENSIONS_DIR", Path.home() / ".cache" / "torch_extensions"))
 STEPS = 5
 TYPES = [torch.float32, torch.bfloat16]
@@ -50,6 +52,16 @@ def without_a_compiler(monkeypatch, tmp_path):
     ops.install(builds=False)
     yield
     assert not (tmp_path / "extensions").exists()
+
+
+def test_claims_about_gpus_replace_what_compiles_once():
+    """In a process of its own, because it is not taken back."""
+    code = (
+        "from deepspeed.ops.op_builder.builder import OpBuilder; from tools.gpu.claimed import kernels; "
+        "compiles = OpBuilder.jit_load; kernels.provide('cpu'); kernels.provide('cpu'); "
+        "assert OpBuilder._compiles is compiles"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 # ----------------------------------------------------------------------------------------------------- the optimizers

@@ -37,7 +37,7 @@ def test_a_static_scale_stays():
     assert told([1024.0] * 4, loss_scale=128) == [
         (
             "fail",
-            "in the first step, the loss scale of rank 0 is 2^10, not 2^7. `fp16.loss_scale` fixes it.",
+            "in the first step, the loss scale of rank 0 is 2^10, not 2^7. `fp16.loss_scale` sets a static loss scale.",
             "fp16.loss_scale",
         )
     ]

@@ -119,7 +119,7 @@ def _named(word: str) -> str:
 
 
 def _with(name: str, release: str, record: Facts, options: argparse.Namespace) -> Facts:
-    """The record of a framework with a release, which goes into the change log and compared with the one before it.
+    """The record of a framework with a release, which is compared with the one before it for the change log.
 
     The store keeps the fields of all releases together, so the release before is read again; with --tree only new
     fields are listed.

@@ -399,7 +399,7 @@ def _numbers(job: Job) -> list[int]:
 
 
 def _await(ranks: list[_Rank], connection: Connection) -> None:
-    """Wait until all ranks have ended, or time is up; raises Gone if the command line has ended."""
+    """Wait until all ranks have ended, or time is up; raises ParentEnded if the command line has ended."""
     began = time.monotonic()
     deadlines = {id(rank.job): began + rank.job.seconds for rank in ranks}
     phases: dict[str, str] = {}

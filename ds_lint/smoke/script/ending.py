@@ -21,7 +21,8 @@ _LAUNCHERS = ("deepspeed/launcher/", "torch/distributed/", "accelerate/commands/
 _TRACEBACK = "Traceback (most recent call last)"
 _LIBRARIES = "deepspeed, transformers or accelerate"
 _OF_SPAWN = "ProcessRaisedException"  # torch.multiprocessing.spawn, which catches what its ranks raise
-_OWN, _STAND_INS = "ds_lint/smoke/", "ds_lint/smoke/standins/"  # in the path of a frame
+_OWN = "ds_lint/smoke/"  # in the path of a frame
+_OF_CALLS = ("ds_lint/smoke/standins/", "ds_lint/smoke/wrapping.py")  # where a wrong call of the script raises
 _ALTERNATIVE = "make `import ds_lint.smoke.probe` the first line of the script"
 _WITHOUT_HOOK = (
     "if the command sets PYTHONPATH, keep what is in it (`PYTHONPATH=DIR:$PYTHONPATH`); if it drops it (python -I, "
@@ -157,7 +158,7 @@ def _killed(status: int, silent: list[ScriptProcess]) -> str:
 
 def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> ScriptFailure:
     text, raised = _of_worker(raised)
-    if raised.cause is None and _OWN in raised.where and _STAND_INS not in raised.where:
+    if raised.cause is None and _OWN in raised.where and not any(one in raised.where for one in _OF_CALLS):
         why = f"ds-lint itself raises {_PHASES.get(one.phase, one.phase)}: {text} ({raised.where}); please report it"
         return ScriptFailure(why, is_of_script=False)
     blame = CAUSES.get(raised.cause or "")

@@ -341,7 +341,7 @@ def _inspected(process: subprocess.Popen[bytes]) -> Inspected | str:
 
 
 def _unseen(why: str, *, is_explained: bool = False) -> Check:
-    """An engine of which nothing can be checked, which is not a pass unless another engine ``is_told``."""
+    """An engine of which nothing can be checked, which is not a pass unless another engine explains it."""
     return Check("start", "skip" if is_explained else "error", None, "a few steps of the script", None, None, why)
 
 

@@ -121,14 +121,14 @@ def _replace_loading(placed: Callable[..., Any]) -> None:
     """``torch.load`` puts a file with tensors of a GPU on the CPU."""
 
     @around(torch, "load")
-    def loaded(load: Any, file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def loaded(load: Any, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(map_location, dict):
             map_location = {one: placed(other) for one, other in map_location.items()}
         elif map_location is None:
             map_location = CPU
         elif isinstance(map_location, (str, torch.device)):
             map_location = placed(map_location)
-        return load(file, map_location, *args, **kwargs)
+        return load(f, map_location, *args, **kwargs)
 
 
 def _replace_defaults(placed: Callable[..., Any]) -> None:

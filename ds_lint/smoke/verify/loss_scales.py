@@ -59,7 +59,7 @@ def _wrong(
         requested = expectation.requested(wanted, "fp16", "loss_scale")
         if wrong is None:
             return None
-        return requested, wrong, "`fp16.loss_scale` fixes it."
+        return requested, wrong, "`fp16.loss_scale` sets a static loss scale."
     power = expectation.number("fp16", "initial_scale_power")
     if power is not None and is_new and scales[0] != 2.0**power:
         requested = expectation.requested(2.0**power, "fp16", "initial_scale_power")

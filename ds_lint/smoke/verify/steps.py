@@ -147,12 +147,14 @@ def _is_close(one: float, other: float) -> bool:
 
 
 def _first_other(observed: list[float], expected: list[float], asks: str) -> str:
-    pairs = enumerate(zip(observed, expected, strict=False), start=1)
+    if len(observed) != len(expected):
+        return f"{len(observed)} steps have a learning rate, but {asks} for {len(expected)}"
+    pairs = enumerate(zip(observed, expected, strict=True), start=1)
     found = next(((step, *pair) for step, pair in pairs if not _is_close(*pair)), None)
-    if found is None:  # other numbers of steps
-        return ""
+    if found is None:
+        return ""  # nothing is broken
     step, rate, wanted = found
-    return f"step {step} has the learning rate {rate:.4g}, but {asks} for {wanted:.4g}"
+    return f"step {step} has the learning rate {rate:.7g}, but {asks} for {wanted:.7g}"
 
 
 def _all_rates(observed: list[float], expected: list[float]) -> str:

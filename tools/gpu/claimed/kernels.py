@@ -31,7 +31,7 @@ def provide(device: str, needed: Sequence[str] = (), compiled: Sequence[str] = (
     from deepspeed.ops.op_builder.builder import OpBuilder
 
     compiles = OpBuilder.jit_load
-    if not hasattr(OpBuilder, "_stands_in"):
+    if not hasattr(OpBuilder, "_stand_in"):
         standins.install(builds=False)
         of_device.ask_no_processor()
         OpBuilder._stand_in, OpBuilder._compiles = OpBuilder.jit_load, compiles  # noqa: SLF001 - for a second run
