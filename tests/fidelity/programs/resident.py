@@ -29,7 +29,9 @@ ctypes.CDLL(None).mallopt(-3, 65536)  # M_MMAP_THRESHOLD: what is freed goes bac
 job = json.loads(sys.argv[1])
 torch.set_num_threads(1)
 ops.install(builds=False)
-kernels._adam = lambda *_arguments: None  # the stand-ins compute with temporary tensors that the real kernels lack
+kernels._adam = lambda *_arguments, **_named: (
+    None
+)  # the stand-ins compute with temporary tensors that the real kernels lack
 deepspeed.init_distributed("gloo")
 make = transformers.LlamaForCausalLM  # imports torch._dynamo, which raises within zero.Init
 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak of the imports
