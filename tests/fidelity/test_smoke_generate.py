@@ -88,9 +88,7 @@ def test_a_stage_in_quotes_hangs(prove, stack):
     verdict = prove({**CONFIGS[stack], **zero("3")}, stack=stack, arguments=ARGUMENTS.get(stack))
     (found,) = of_generate(verdict)
     assert (found.status, found.observed, found.key) == ("fail", "a hang", "zero_optimization.stage")
-    assert found.message == (
-        "generate hangs: rank 1 waits for the weights of rank 0, which has stopped at its last token"
-    )
+    assert found.message == "generate hangs: rank 1 waits for weights of rank 0, which has no more tokens to make"
     assert "without quotes" in found.help
     assert next(check for check in verdict.checks if check.id == "resume").status == "pass"
 

@@ -175,7 +175,7 @@ class Pool:
                         self._connection.send(None)
                 self._connection.close()
                 self._put_away(self._process.pid, _end(self._process))
-            _remove(self.folder)
+            remove_folder(self.folder)
             if not is_over:
                 logs.remove(self._kept)
 
@@ -305,7 +305,7 @@ def own_folder(below: str | None = None, option: str = "--smoke-folder") -> str:
     return folder
 
 
-def _remove(folder: str) -> None:
+def remove_folder(folder: str) -> None:
     """Remove a folder in which ranks may still write while they are killed."""
     for _ in range(5):
         shutil.rmtree(folder, ignore_errors=True)

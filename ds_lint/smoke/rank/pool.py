@@ -15,7 +15,6 @@ import importlib
 import os
 import pickle
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CUDA, RankEnd
 from ds_lint.smoke.processes import locks, logs
-from ds_lint.smoke.processes.client import OF_CPU_RANKS, VISIBLE_GPUS
+from ds_lint.smoke.processes.client import OF_CPU_RANKS, VISIBLE_GPUS, remove_folder
 from ds_lint.smoke.processes.kept_files import kernel_caches
 from ds_lint.smoke.processes.leftovers import end_processes_of, port_of, sweep
 from ds_lint.smoke.records import hanging
@@ -72,11 +71,12 @@ def main(descriptor: int, root: str) -> None:
         is_over, status = _is_dismissed(connection), 0
     except BaseException:  # noqa: BLE001 - whatever it is, the log has it and the command line looks there
         traceback.print_exc()
+        status = 0 if _has_ended(connection) else 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if status == 0:
             end_processes_of(root, but=[os.getpid()])
-            shutil.rmtree(root, ignore_errors=True)
+            remove_folder(root)
             if not is_over:  # no process is left that could report the logs
                 logs.remove(glob.glob(f"{glob.escape(root)}-*.log"))
         os._exit(status)  # the libraries' exit handlers have nothing to do here
@@ -88,6 +88,16 @@ def _is_dismissed(connection: Connection) -> bool:
         return connection.poll() and connection.recv() is None
     except (EOFError, OSError):
         return False
+
+
+def _has_ended(connection: Connection) -> bool:
+    """Whether the command line was killed, so that nothing else removes the files of the run."""
+    try:
+        if connection.poll():
+            connection.recv()  # raises at the end of the connection
+    except (EOFError, OSError):
+        return True
+    return False
 
 
 def _leave(_number: int, _frame: Any) -> None:
