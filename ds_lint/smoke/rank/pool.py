@@ -61,7 +61,7 @@ def main(descriptor: int, root: str) -> None:
     connection = Connection(descriptor)
     is_over, status = False, 1
     try:
-        with _leaving_with(connection):
+        with _leaving_with(connection, root):
             ready = _preload(root)
         connection.send(ready)
         while (jobs := connection.recv()) is not None:
@@ -71,15 +71,19 @@ def main(descriptor: int, root: str) -> None:
         is_over, status = _is_dismissed(connection), 0
     except BaseException:  # noqa: BLE001 - whatever it is, the log has it and the command line looks there
         traceback.print_exc()
-        status = 0 if _has_ended(connection) else 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if status == 0:
-            end_processes_of(root, but=[os.getpid()])
-            remove_folder(root)
-            if not is_over:  # no process is left that could report the logs
-                logs.remove(glob.glob(f"{glob.escape(root)}-*.log"))
+            _clean_up(root, is_over=is_over)
         os._exit(status)  # the libraries' exit handlers have nothing to do here
+
+
+def _clean_up(root: str, *, is_over: bool) -> None:
+    """Remove what the run has left; if it is not over, the logs too, which no process is left to report."""
+    end_processes_of(root, but=[os.getpid()])
+    remove_folder(root)
+    if not is_over:
+        logs.remove(glob.glob(f"{glob.escape(root)}-*.log"))
 
 
 def _is_dismissed(connection: Connection) -> bool:
@@ -90,28 +94,24 @@ def _is_dismissed(connection: Connection) -> bool:
         return False
 
 
-def _has_ended(connection: Connection) -> bool:
-    """Whether the command line was killed, so that nothing else removes the files of the run."""
-    try:
-        if connection.poll():
-            connection.recv()  # raises at the end of the connection
-    except (EOFError, OSError):
-        return True
-    return False
-
-
 def _leave(_number: int, _frame: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise ParentEnded
 
 
 @contextlib.contextmanager
-def _leaving_with(connection: Connection) -> Iterator[None]:
-    """End in the middle of an import if the command line has ended; before that it sends nothing."""
+def _leaving_with(connection: Connection, root: str) -> Iterator[None]:
+    """End in the middle of an import if the command line has ended; before that it sends nothing.
+
+    Nothing is raised: a library may catch it, or be in the middle of C++ that no exception may leave.
+    """
 
     def look(_number: int, _frame: Any) -> None:
         if connection.poll():
-            raise ParentEnded
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            _clean_up(root, is_over=_is_dismissed(connection))
+            os._exit(0)
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
