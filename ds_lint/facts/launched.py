@@ -132,7 +132,7 @@ class LaunchFacts:
         is_no_launcher = record is None or record.starts_anything
         if own is None or (is_cluster and own.are_of_cluster) or not is_no_launcher:
             return None
-        is_by_environment = self.launch.world_size is None and self.launch.launcher == "python"  # by the environment
+        is_by_environment = self.launch.world_size is None and self.launch.launcher == "python"
         return OwnRanks() if is_cluster or is_by_environment else own
 
     @property

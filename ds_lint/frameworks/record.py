@@ -108,7 +108,7 @@ class Framework(NamedTuple):
     adapters: AdapterFields | None = None
     quantized: Callable[[FieldValues], str | None] = lambda _value: None
     aligned: Callable[[GivenFields], Aligned | None] | None = None
-    checkpoints_unless: str = ""  # the field without which it recomputes activations whatever the training arguments
+    checkpoints_unless: str = ""  # the field without which it recomputes, whatever the training arguments say
     checkpoints_by_default: bool = False
     is_reentrant: bool = False  # recomputation, unless ``gradient_checkpointing_kwargs`` says otherwise
     sets_leaf_modules: bool = True  # of many models

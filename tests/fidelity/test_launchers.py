@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
+from ds_lint.launches.launchers import by_module, by_program
 from ds_lint.launches.options import parsed
 from tools import launcher_options
 
@@ -20,6 +24,16 @@ def test_the_store_has_the_options_of_the_installed_release(launcher):
         if _takes(launcher).get(option) != takes
     }
     assert missing == {}
+
+
+@pytest.mark.parametrize("name", [one for one in by_module() if importlib.util.find_spec(one.partition(".")[0])])
+def test_python_starts_the_modules_of_launchers(name):
+    assert '__name__ == "__main__"' in Path(importlib.util.find_spec(name).origin).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [one for one in by_program() if "." not in one and importlib.util.find_spec(one)])
+def test_python_starts_no_package_that_is_called_like_a_program(name):
+    assert importlib.util.find_spec(f"{name}.__main__") is None
 
 
 WORDS = ["--nnodes", "2", "--nproc-per-node=4", "--rdzv_backend", "c10d", "train.py", "--lr", "1", "--nnodes", "9"]
