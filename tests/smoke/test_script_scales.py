@@ -67,5 +67,7 @@ def test_a_scale_that_starts_elsewhere_fails_in_a_new_training_only():
     wrong = [512.0, 512.0, 1024.0, 2048.0]
     ((_, message, key),) = told(wrong, **DYNAMIC)
     assert key == "fp16.initial_scale_power"
-    assert message.endswith("the loss scale of rank 0 is 2^9, not 2^8. `fp16.initial_scale_power` sets it.")
+    assert message.endswith(
+        "the loss scale of rank 0 is 2^9, not 2^8. `fp16.initial_scale_power` sets the initial loss scale."
+    )
     assert told(wrong, steps=103, **DYNAMIC) == []

@@ -63,7 +63,7 @@ def _wrong(
     power = expectation.number("fp16", "initial_scale_power")
     if power is not None and is_new and scales[0] != 2.0**power:
         requested = expectation.requested(2.0**power, "fp16", "initial_scale_power")
-        return requested, 0, "`fp16.initial_scale_power` sets it."
+        return requested, 0, "`fp16.initial_scale_power` sets the initial loss scale."
     if not is_new:
         return None
     documented = list(_documented(expectation, scales[0], skipped))
