@@ -143,6 +143,20 @@ def test_of_some_models_with_pictures_only_the_text_part_is_trained(model_type):
     assert without_gradient(model) == []
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "feed_forward_proj": "relu"},
+        {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "feed_forward_proj": "gated-relu"},
+        {"model_type": "opt", "architectures": ["OPTForCausalLM"], "activation_function": "relu"},
+    ],
+    ids=["T5", "gated T5", "OPT"],
+)
+def test_roundoff_turns_no_activation_on_or_off(config):
+    made = build(recipe(config))
+    assert not [one for one in made.modules() if isinstance(one, torch.nn.ReLU)]
+
+
 @pytest.mark.parametrize("folder", ["gpt2", "llama", "mixtral", "olmoe", "phimoe", "qwen3_moe", "t5"])
 def test_a_config_that_says_little_is_completed_by_transformers(folder):
     with open(os.path.join(MODELS, folder, "config.json"), encoding="utf-8") as file:

@@ -6,7 +6,8 @@ What a run holds beside its tensors is what the driver says of its process less 
 counts as the context, with the kernels that were loaded and what else the libraries keep. The workspaces of the matrix
 libraries lie in torch's own allocator, which tells them. Fragmentation is what the allocator needed beyond what was
 allocated at the most, as a share of that, when it might reserve no more. Where that was not tried, it is what was
-reserved with room, which is more, but only of large runs: segments are rounded up to sizes that small runs do not fill.
+reserved with room, which is more, so that it counts as no more than the most that any run needed; and only of large
+runs: segments are rounded up to sizes that small runs do not fill.
 
 A kind that was not measured keeps its record. Communication is one until several ranks have been measured: a group of
 one has no buffers for peers, so that its figure says nothing of those.
@@ -32,6 +33,7 @@ RESULTS = Path(__file__).parent / "results"
 MORE = 1.5  # what cards, drivers and releases that were not measured may take more than the most of those that were
 _MIB = 2**20
 _LARGE = 10e9  # bytes of tensors
+_WITH_ROOM = "fragmentation with room"
 _STEADY = "second step"  # everything is loaded, and nothing is gathered to be saved
 
 
@@ -81,7 +83,7 @@ def _of_run(item: Result) -> Iterator[tuple[str, float]]:
     if "needed_beyond_tensors" in item:
         yield "fragmentation", item["needed_beyond_tensors"]
     elif allocated >= _LARGE:
-        yield "fragmentation", (reserved - allocated) / allocated
+        yield _WITH_ROOM, (reserved - allocated) / allocated
 
 
 def _beside(reading: Result) -> float | None:
@@ -92,11 +94,18 @@ def _beside(reading: Result) -> float | None:
 
 def updated(store: Result, results: Iterable[Result]) -> Result:
     """The store with a measured record for each kind of which there are figures."""
-    found = [figure for content in results for figure in figures(content)]
+    found = [*_bounded([figure for content in results for figure in figures(content)])]
     return {
         kind: _record(record, mine) if (mine := [one for one in found if one.kind == kind]) else record
         for kind, record in store.items()
     }
+
+
+def _bounded(found: Sequence[Figure]) -> Iterator[Figure]:
+    """The figures, in which what was reserved with room is fragmentation up to the most that was needed."""
+    most = max((one.value for one in found if one.kind == "fragmentation"), default=math.inf)
+    for one in found:
+        yield Figure("fragmentation", min(one.value, most), one.machine) if one.kind == _WITH_ROOM else one
 
 
 def _record(before: Result, found: Sequence[Figure]) -> Result:
