@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.families import family_of_class, family_of_name
@@ -312,7 +313,7 @@ class LaunchFacts:
         document = self.script_document
         if self.fills_in or (self.script is not None and self.script.ranks is not None):
             return True
-        return document is not None and _SETS_RANKS.search(document.text) is not None
+        return document is not None and _has(_SETS_RANKS, document.text)
 
     @property
     def script_path(self) -> str | None:
@@ -335,7 +336,7 @@ class LaunchFacts:
         if self.is_open and self.stack != "trainer":
             return True
         document, arguments = self.script_document, self.launch.arguments
-        is_in_script = document is not None and _SPLITS_MODEL.search(document.text) is not None
+        is_in_script = document is not None and _has(_SPLITS_MODEL, document.text)
         return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
 
     @property
@@ -448,6 +449,11 @@ class LaunchFacts:
         end = self.document.text.find("\n", start)
         text = self.document.text[start : end if end >= 0 else None]
         return Span(start + len(text) - len(text.lstrip()), start + len(text.rstrip().rstrip("\\").rstrip()))
+
+
+@lru_cache(maxsize=32)  # of scripts, which each are launched many times
+def _has(what: re.Pattern[str], text: str) -> bool:
+    return what.search(text) is not None
 
 
 def _offset(text: str, line: int, column: int) -> int:

@@ -16,7 +16,7 @@ MAIN = 'if __name__ == "__main__":\n    '
 
 def ranks(script):
     module = ast.parse(script)
-    own = own_ranks(ModuleNames(module), ImportedNames(module))
+    own = own_ranks(ModuleNames(module), ImportedNames(names))
     return None if own is None else own.world_size or "?"
 
 
