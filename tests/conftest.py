@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from command_line import clean_environment
@@ -36,17 +37,22 @@ SLOWEST = (
     "clients/",
     "fidelity/",
 )
+SHOWN = 10  # of the files, the slowest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SEEDS = os.environ.get("DS_LINT_SEEDS") or os.path.join(os.path.dirname(ROOT), "shared", "seeds")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """The slowest files first; otherwise in the order in which they were found.
 
-    A warning of the real libraries is their own, and must not become an exception that they do not raise.
+    A warning of the real libraries is their own, and must not become an exception that they do not raise. An editor or
+    another client may be too slow once, so that its test is tried again.
     """
+    can_try_again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
+        if can_try_again and item.get_closest_marker("client"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
         if item.get_closest_marker("fidelity") or item.nodeid.startswith("tests/fidelity/"):
             item.add_marker(pytest.mark.filterwarnings("default"))
     items.sort(key=lambda item: _place(item.nodeid.removeprefix("tests/")))
@@ -54,6 +60,22 @@ def pytest_collection_modifyitems(items):
 
 def _place(name):
     return next((place for place, start in enumerate(SLOWEST) if name.startswith(start)), len(SLOWEST))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Which tests of clients passed in a second try, and where the time went: the order of SLOWEST follows from it."""
+    failed = {report.nodeid for report in terminalreporter.stats.get("failed", ())}
+    for report in terminalreporter.stats.get("rerun", ()):
+        if report.nodeid not in failed:
+            terminalreporter.write_line(f"flaky: {report.nodeid}", yellow=True)
+    seconds = Counter()
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > SHOWN:
+        terminalreporter.section("slowest files")
+        for name, taken in seconds.most_common(SHOWN):
+            terminalreporter.write_line(f"{taken:6.0f} s  {name}")
 
 
 @pytest.fixture(autouse=True)
