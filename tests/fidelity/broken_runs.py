@@ -16,20 +16,23 @@ MUTATING = os.path.join(ROOT, "tests", "fidelity", "programs", "mutating")
 
 @contextmanager
 def breaking(folder: Path) -> Iterator[Callable[[str], Any]]:
-    """A warm process of its own: called with the name of a mutation, it is the pool whose next runs have it."""
+    """A warm process of its own: called with the name of a mutation, it is the pool whose next runs have it.
+
+    The variables that make it so are those of its start alone: the other pool of a session has none of them.
+    """
     for library in ("torch", "deepspeed", "transformers", "accelerate"):
         pytest.importorskip(library)
     from ds_lint.smoke.processes.client import Pool
 
     name_file = folder / "mutation"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([MUTATING, ROOT, os.environ.get("PYTHONPATH", "")]))
-        patch.setenv("MUTATION", str(name_file))
-        with Pool() as pool:
-            assert pool.versions  # it has been started, with these variables
+    with Pool() as pool:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", os.pathsep.join([MUTATING, ROOT, os.environ.get("PYTHONPATH", "")]))
+            patch.setenv("MUTATION", str(name_file))
+            assert pool.versions  # it has been started
 
-            def broken_by(name: str) -> Pool:
-                name_file.write_text(name)
-                return pool
+        def broken_by(name: str) -> Pool:
+            name_file.write_text(name)
+            return pool
 
-            yield broken_by
+        yield broken_by

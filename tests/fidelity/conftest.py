@@ -1,4 +1,4 @@
-"""What the tests of training runs share: one warm process for all of them."""
+"""What the tests of training runs share: one warm process for all of them, and one whose runs are broken."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import socket
 
 import pytest
+from broken_runs import breaking
 from installed import INSTALLED
 
 from ds_lint.facts import Sources
@@ -48,6 +49,13 @@ def prove(pool):
         return verdict
 
     return prove
+
+
+@pytest.fixture(scope="session")
+def mutating(tmp_path_factory):
+    """The pool whose ranks break the promise that is named."""
+    with breaking(tmp_path_factory.mktemp("mutation")) as broken_by:
+        yield broken_by
 
 
 @pytest.fixture

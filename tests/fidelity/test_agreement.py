@@ -23,21 +23,21 @@ pytestmark = pytest.mark.fidelity
 
 
 def test_random_configs_trained_for_real():
-    assert_agreement(measure(20261121, 100))
+    assert_agreement(measure(20261121, 60))
 
 
 def test_files_are_linted_as_hjson_reads_them():
-    assert_agreement(measure(7, 60, as_file=True))
+    assert_agreement(measure(7, 40, as_file=True))
 
 
 @measured_with_the_newest
 def test_a_loop_of_accelerate_with_random_configs():
-    assert_agreement(measure_accelerate(20261122, 60))
+    assert_agreement(measure_accelerate(20261122, 40))
 
 
 @measured_with_the_newest
 def test_the_trainer_with_random_configs_and_arguments():
-    assert_agreement(measure_trainer(1, 50))
+    assert_agreement(measure_trainer(1, 40))
 
 
 def test_measure_prints_what_the_command_reads():

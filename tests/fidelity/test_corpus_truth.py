@@ -26,8 +26,8 @@ from ds_lint.facts import Facts
 
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 MUTATED = 1000
-# One in five in every test run, the others in the long form.
-PARTS = 8
+# One in so many in every test run, the others in the long form.
+PARTS = 16
 EACH_PART = [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
 # What the Trainer would write for "auto", so that most mutated configs come to their first step.
 FILLED = {

@@ -71,8 +71,9 @@ def job(stage: int, ranks: int = 4, dtype: str = "bf16", steps: int = 1, **zero:
 
 
 PARTS = {"offload_optimizer": OFFLOAD, "offload_param": OFFLOAD}
-QUICK = [job(1, 3), job(2, 5, steps=2), job(3, 5)]
+QUICK = [job(2, 5, steps=2), job(3, 5)]
 LONG = [
+    job(1, 3),
     job(0),
     job(2, 8, steps=2),
     job(2, offload_optimizer=OFFLOAD),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-from broken_runs import breaking
 from command_line import ROOT
 from installed import measured_with_the_newest
 
@@ -93,8 +92,7 @@ def test_a_stage_in_quotes_hangs(prove, stack):
     assert next(check for check in verdict.checks if check.id == "resume").status == "pass"
 
 
-def test_other_tokens_fail(prove, tmp_path):
-    with breaking(tmp_path) as broken_by:
-        verdict = prove({**BASE, **zero(3)}, pool=broken_by("other tokens"))
+def test_other_tokens_fail(prove, mutating):
+    verdict = prove({**BASE, **zero(3)}, pool=mutating("other tokens"))
     assert [check.id for check in verdict.checks if check.status == "fail"] == ["generate"]
     assert "2 of 2 ranks generate other tokens than the whole model" in of_generate(verdict)[0].message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,8 @@ from tools.gpu.setting import BAD
 
 def gpus():
     """How many GPUs torch sees, asked elsewhere: no rank is to inherit CUDA."""
+    if shutil.which("nvidia-smi") is None:  # asking torch takes seconds
+        return 0
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("deepspeed") is None:
         return 0
     count = "import torch; print(torch.cuda.device_count())"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from broken_runs import breaking
 from installed import measured_with_the_newest
 
 from ds_lint.smoke.small_run.proof import RunOptions
@@ -57,7 +56,7 @@ def leaves_frozen_weights_out(stack, stage):
 # --------------------------------------------------------------------------------------------------------------- passes
 
 STACKS = ("deepspeed", "trainer", "accelerate")
-FIRST = {("deepspeed", 2, 3), ("trainer", 3, 3), ("accelerate", 1, 2)}
+FIRST = {("deepspeed", 2, 3), ("trainer", 3, 2), ("accelerate", 1, 2)}
 EVERY = [
     pytest.param(*one, marks=() if one in FIRST else pytest.mark.long)
     for one in ((stack, stage, ranks) for stack in STACKS for stage in range(4) for ranks in (2, 3))
@@ -215,21 +214,14 @@ def test_a_model_without_adapters_is_no_fault_of_the_config(adapted, model):
 # --------------------------------------------------------------------------------------------------------------- caught
 
 
-@pytest.fixture(scope="module")
-def mutating(tmp_path_factory):
-    """A pool whose ranks break the promise that is named."""
-    with breaking(tmp_path_factory.mktemp("mutation")) as broken_by:
-        yield broken_by
-
-
 @pytest.mark.parametrize(
     ("name", "stack", "stage", "checks"),
     [
         # Its checkpoint has no frozen weights, so it cannot bring back moved ones.
         ("frozen weights move", "trainer", 3, {"averaging", "weights", "frozen", "resume"}),
         ("adapter without a tensor", "deepspeed", 2, {"export"}),
-        ("frozen weights left out", "accelerate", 3, {"resume", "recovery"}),
-        ("other frozen weights", "deepspeed", 3, {"resume", "recovery"}),
+        ("frozen weights left out", "deepspeed", 2, {"resume", "recovery"}),
+        ("other frozen weights", "accelerate", 2, {"resume", "recovery"}),
         *(
             pytest.param(*one, marks=pytest.mark.long)
             for one in [
@@ -238,14 +230,14 @@ def mutating(tmp_path_factory):
                 ("frozen weights move", "deepspeed", 2, {"averaging", "weights", "frozen"}),
                 ("adapter without tensors", "trainer", 3, {"export"}),
                 ("other adapter", "accelerate", 2, {"export"}),
-                ("frozen weights left out", "deepspeed", 2, {"resume", "recovery"}),
+                ("frozen weights left out", "accelerate", 3, {"resume", "recovery"}),
                 ("other frozen weights", "deepspeed", 0, {"resume"}),
                 ("removed adapter", "deepspeed", 3, {"export"}),
                 ("frozen weights move", "accelerate", 0, {"averaging", "weights", "frozen"}),
                 ("empty adapter", "deepspeed", 2, {"export"}),
                 ("other adapter", "trainer", 2, {"export"}),
                 ("frozen weights left out", "deepspeed", 3, {"resume", "recovery"}),
-                ("other frozen weights", "accelerate", 2, {"resume", "recovery"}),
+                ("other frozen weights", "deepspeed", 3, {"resume", "recovery"}),
                 ("unsharded masters", "deepspeed", 2, {"master-weights"}),
                 ("weights never move", "deepspeed", 2, {"update", "optimizer-states"}),
                 ("states are not restored", "deepspeed", 2, {"resume"}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from broken_runs import breaking
 from installed import measured_with_the_newest
 
 from ds_lint.smoke.small_run.proof import RunOptions
@@ -66,19 +65,12 @@ MUTATIONS = [
     ("truncated states", STAGE_2, {"resume", "recovery"}),
     ("removed states", STAGE_2, {"resume", "recovery"}),
     ("changed masters", STAGE_2, {"resume", "recovery"}),
-    ("changed weight", STAGE_2, {"export"}),
+    pytest.param("changed weight", STAGE_2, {"export"}, marks=pytest.mark.long),
     ("changed weight", STAGE_3, {"export"}),
     ("empty weight", STAGE_2, {"export"}),
     pytest.param("removed weight", STAGE_2, {"export"}, marks=pytest.mark.long),
     ("removed weights", STAGE_2, {"export"}),
 ]
-
-
-@pytest.fixture(scope="module")
-def mutating(tmp_path_factory):
-    """The pool whose ranks break the promise that is named."""
-    with breaking(tmp_path_factory.mktemp("mutation")) as broken_by:
-        yield broken_by
 
 
 def broken(verdict):
@@ -103,7 +95,7 @@ def test_a_broken_promise_fails_its_check(prove, mutating, name, config, checks)
         ("shuffled partitions", ROUND_ROBIN, {"resume", "recovery"}),
         pytest.param("shuffled names", STAGE_2, {"recovery"}, marks=pytest.mark.long),
         ("shuffled names", ROUND_ROBIN, {"recovery"}),
-        ("shuffled names", STAGE_3, {"recovery"}),
+        pytest.param("shuffled names", STAGE_3, {"recovery"}, marks=pytest.mark.long),
     ],
 )
 def test_a_checkpoint_with_other_weights_fails_on_any_number_of_ranks(prove, mutating, name, config, checks, ranks):
@@ -118,8 +110,8 @@ TIED = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "tie_word_
 @pytest.mark.parametrize(
     ("name", "config", "checks"),
     [
-        pytest.param("nothing", STAGE_2, set(), marks=pytest.mark.long),
-        ("nothing", STAGE_3, set()),
+        ("nothing", STAGE_2, set()),
+        pytest.param("nothing", STAGE_3, set(), marks=pytest.mark.long),
         ("untied in the file", STAGE_2, {"export"}),
     ],
 )
@@ -133,7 +125,7 @@ def test_weights_that_are_not_tied_any_more_fail(prove, mutating, tmp_path, name
     assert "`lm_head.weight` and `model.embed_tokens.weight`" in tied[0].message
 
 
-FIRST = {(1, "fp32", 3), (2, "fp16", 3), (2, "bf16", 5)}  # the others take half a minute
+FIRST = {(1, "fp32", 3), (2, "fp16", 3)}  # the others take half a minute
 IN_TURN = [
     pytest.param(stage, precision, ranks, marks=() if (stage, precision, ranks) in FIRST else pytest.mark.long)
     for stage in (1, 2)

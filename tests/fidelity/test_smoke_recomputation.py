@@ -6,7 +6,6 @@ import json
 import os
 
 import pytest
-from broken_runs import breaking
 from command_line import ROOT
 from installed import INSTALLED, measured_with_the_newest
 from linted import lint_bytes
@@ -75,9 +74,8 @@ def test_what_is_not_asked_for_is_not_checked(prove, arguments):
 @pytest.mark.parametrize(
     "name", ["nothing is recomputed", pytest.param("the head is recomputed", marks=pytest.mark.long)]
 )
-def test_recomputation_that_is_silently_off_fails(prove, tmp_path, name):
-    with breaking(tmp_path) as broken_by:
-        verdict = prove(zero(2), stack="trainer", arguments=ON, pool=broken_by(name))
+def test_recomputation_that_is_silently_off_fails(prove, mutating, name):
+    verdict = prove(zero(2), stack="trainer", arguments=ON, pool=mutating(name))
     assert {check.id for check in verdict.checks if check.status not in ("pass", "skip")} == {"recomputation"}
     (found,) = of_recomputation(verdict)
     assert (found.status, found.observed) == ("fail", 0)
@@ -86,10 +84,9 @@ def test_recomputation_that_is_silently_off_fails(prove, tmp_path, name):
 
 @pytest.mark.long
 @pytest.mark.parametrize("ranks", [3, 5])
-def test_it_is_noticed_on_any_number_of_ranks(prove, tmp_path, ranks):
-    with breaking(tmp_path) as broken_by:
-        pool = broken_by("nothing is recomputed")
-        verdict = prove(zero(2), stack="trainer", arguments=ON, pool=pool, options=RunOptions(ranks=ranks))
+def test_it_is_noticed_on_any_number_of_ranks(prove, mutating, ranks):
+    pool = mutating("nothing is recomputed")
+    verdict = prove(zero(2), stack="trainer", arguments=ON, pool=pool, options=RunOptions(ranks=ranks))
     assert {check.id for check in verdict.checks if check.status not in ("pass", "skip")} == {"recomputation"}
 
 
