@@ -25,11 +25,12 @@ def breaking(folder: Path) -> Iterator[Callable[[str], Any]]:
     from ds_lint.smoke.processes.client import Pool
 
     name_file = folder / "mutation"
-    with Pool() as pool:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PYTHONPATH", os.pathsep.join([MUTATING, ROOT, os.environ.get("PYTHONPATH", "")]))
-            patch.setenv("MUTATION", str(name_file))
-            assert pool.versions  # it has been started
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([MUTATING, ROOT, os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("MUTATION", str(name_file))
+        pool = Pool()
+        assert pool.versions  # it has been started
+    with pool:
 
         def broken_by(name: str) -> Pool:
             name_file.write_text(name)
