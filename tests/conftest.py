@@ -23,8 +23,10 @@ with contextlib.suppress(ImportError):  # the environments of older releases hav
 
 # What takes longest begins first: with whole files for each core, a slow one at the end would run while others wait.
 # The editors wait more than they compute; then come the training runs, the files of a minute and more at their head.
+# The summary of a run names the slowest files.
 SLOWEST = (
     "clients/test_vscode.py",
+    "clients/test_ci_files.py",
     "fidelity/test_smoke_catches.py",
     "fidelity/test_smoke_robust.py",
     "fidelity/test_smoke_mutations.py",
@@ -32,8 +34,7 @@ SLOWEST = (
     "test_documentation_commands.py",
     "fidelity/test_smoke_world.py",
     "fidelity/test_smoke_lora.py",
-    "fidelity/test_accelerate_yaml.py",
-    "fidelity/test_agreement.py",
+    "fidelity/test_init_truth.py",
     "clients/",
     "fidelity/",
 )
