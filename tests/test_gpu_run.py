@@ -179,6 +179,7 @@ def variables_of(pid):
 
 
 @pytest.mark.fidelity
+@pytest.mark.long  # a minute, of a tool of our own
 def test_a_rehearsal_of_the_first_item_of_each_part(tmp_path):
     pytest.importorskip("deepspeed")
     done = command("--rehearse", "--here", "--first", "--minutes", "6", "--out", tmp_path)
