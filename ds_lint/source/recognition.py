@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ds_lint.source.languages import IN_YAML
 
@@ -136,6 +137,7 @@ def looks_like_python(text: str) -> bool:
     return not keys.isdisjoint(_OWN) or re.search(r"\bDeepSpeed(?:Plugin|Strategy)\(", text) is not None
 
 
+@lru_cache(maxsize=1)  # of a file without a config, which may have one that cannot be read
 def may_be_config(data: bytes) -> bool:
     """Whether it is worth parsing this file to find out."""
     has_mark = any(word in data for word in _BEGINNINGS) and _MARKS.search(data) is not None
