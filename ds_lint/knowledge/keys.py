@@ -155,7 +155,7 @@ def _spellings(keys: Mapping[str, KeyFacts], alias: str) -> list[str]:
     if id(keys) not in _aliases:
         found: dict[str, list[str]] = {}
         for spelling, own in keys.items():
-            runs = own["runs"] if "runs" in own else (own,)
+            runs = own.get("runs", (own,))
             for name in {run["alias"] for run in runs if "alias" in run}:
                 found.setdefault(name, []).append(spelling)
         _aliases[id(keys)] = keys, found
@@ -492,6 +492,10 @@ class Knowledge:
         if self._trace is not None and since <= self._place:
             self._trace.starts_at(since if self._place <= until else until + 1)
         return since <= self._place <= until
+
+
+if TYPE_CHECKING:
+    KnownReleases = dict[tuple[str | None, ...], tuple[Knowledge, Trace]]  # by the key of the target
 
 
 def traced(target: Target) -> tuple[Knowledge, Trace]:
