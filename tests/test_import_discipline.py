@@ -20,7 +20,7 @@ IS_BUILT = os.path.exists(os.path.join(PACKAGE, "_built.py"))  # a wheel holds i
 SLOW = {
     "argparse", "dataclasses", "difflib", "importlib.metadata", "inspect", "logging", "pathlib", "tomllib", "typing",
     "jsonschema", "yaml", "accelerate", "deepspeed", "pydantic", "torch", "transformers",
-} | ({"json"} if IS_BUILT else set())  # fmt: skip
+} | ({"functools", "json", "re"} if IS_BUILT else set())  # fmt: skip
 # Only files with findings, other commands and folders need these.
 OURS = {
     "ds_lint.commands.fixes", "ds_lint.commands.parser", "ds_lint.diagnostics.suppression", "ds_lint.fixes.application",
