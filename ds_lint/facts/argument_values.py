@@ -5,6 +5,8 @@ A flag is text, and becomes what HfArgumentParser makes of it for the type of th
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ds_lint.facts.training import Argument
 from ds_lint.knowledge.unknown import UNKNOWN
 
@@ -74,6 +76,32 @@ def _from_text(text: str | None, field: StackFacts) -> Any:
     if kind == "text":
         return text
     return int(text) if kind == "int" else float(text)
+
+
+def is_accepted(given: Argument, field: StackFacts) -> bool:
+    """Whether a field takes what was given, which counts as no use of the value: its ``form`` tells as much."""
+    return typed(given.plain, field) is not None
+
+
+def form(given: Argument) -> object:
+    """What decides which fields take an argument: two of one form are both taken or both refused."""
+    value = given.value[0] if isinstance(given.value, list) else given.value
+    if not given.is_flag or not isinstance(value, str):
+        return given.is_flag, value is UNKNOWN, value is None
+    return isinstance(given.value, list), _form_of(value)
+
+
+@lru_cache(maxsize=1024)
+def _form_of(text: str) -> object:
+    return text.lower() in (*TRUE_WORDS, *FALSE_WORDS), _is_read(text, int), _is_read(text, float)
+
+
+def _is_read(text: str, by: type[int | float]) -> bool:
+    try:
+        by(text)
+    except ValueError:
+        return False
+    return True
 
 
 def kind_of(field: StackFacts) -> str:

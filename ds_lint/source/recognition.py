@@ -146,8 +146,9 @@ def may_be_config(data: bytes) -> bool:
 def _has_mark(data: bytes) -> bool:
     if any(mark in data for mark in _MARKS) or b"zero_optimiz" in data:
         return True
-    if not any(part in data for part in (b"optimi", b"strategy", b"deepspeed_stage_")):
-        return False  # most files of a hook, for which importing re would take longer
+    is_spelled = b"optimi" in data and b"zero" in data
+    if not (is_spelled or b"deepspeed_stage_" in data or (b"strategy" in data and b"deepspeed" in data)):
+        return False  # most files, and importing re would take a hook longer than its file
     import re
 
     return re.search(_SPELLED, data) is not None
