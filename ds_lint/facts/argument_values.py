@@ -76,6 +76,28 @@ def _from_text(text: str | None, field: StackFacts) -> Any:
     return int(text) if kind == "int" else float(text)
 
 
+def is_accepted(given: Argument, field: StackFacts) -> bool:
+    """Whether a field takes what was given, which counts as no use of the value: its ``form`` tells as much."""
+    return typed(given.plain, field) is not None
+
+
+def form(given: Argument) -> object:
+    """What decides which fields take an argument: two of one form are both taken or both refused."""
+    value = given.value[0] if isinstance(given.value, list) else given.value
+    if not given.is_flag or not isinstance(value, str):
+        return given.is_flag, value is UNKNOWN, value is None
+    is_word = value.lower() in (*TRUE_WORDS, *FALSE_WORDS)
+    return isinstance(given.value, list), is_word, _is_read(value, int), _is_read(value, float)
+
+
+def _is_read(text: str, by: type[int | float]) -> bool:
+    try:
+        by(text)
+    except ValueError:
+        return False
+    return True
+
+
 def kind_of(field: StackFacts) -> str:
     """What a flag of a field takes: ``bool``, ``int``, ``float``, or ``text`` for everything else.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from ds_lint.diagnostics.finding import Related
+from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
@@ -23,7 +25,7 @@ from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
@@ -70,7 +72,7 @@ class LaunchFacts:
 
     __slots__ = (
         "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "named", "names_experts",
-        "recipe", "resumption", "script", "script_document", "stack", "training", "written",
+        "recipe", "resumption", "script", "script_document", "stack", "training", "values", "written",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +92,7 @@ class LaunchFacts:
         self.model: Model | None = None  # if its files are in the project, or its shapes are known
         self.written: tuple[int, int] | None = None
         self.is_open = False
+        self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         text = script_document.text if script_document is not None else None
@@ -247,8 +250,15 @@ class LaunchFacts:
         """What decides about findings: launches with the same find the same."""
         arguments = tuple(sorted((name, repr(value)) for name, value in self.launch.arguments.items()))
         training = None if self.training is None else self.training.says
-        calls = None if self.script is None else self.script.calls
-        facts = (self.stack, self.world_size, self.nodes, self.model and self.model.path, self.model_name)
+        return self.circumstances, arguments, training, self.model_name
+
+    @property
+    def circumstances(self) -> object:
+        """What decides about findings beside the values of arguments; which arguments there are is part of it."""
+        facts = (self.stack, self.world_size, self.nodes)
+        family = self.family
+        model = (self.model and self.model.path, family and family.model_type, self.named.class_name)
+        script = (self.launch.script, None if self.script is None else self.script.calls)
         around = (
             self.launch.launcher,
             self.launch.surroundings,
@@ -258,9 +268,15 @@ class LaunchFacts:
             self.splits_model,
         )
         recipe = None if self.recipe is None else self.recipe.says
-        saved = (self.checkpoint, self.storage and self.storage[:2])
+        saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts)
-        return *facts, arguments, training, self.launch.script, calls, *yaml, recipe, around, saved, bool(self.doubts)
+        training = self.training
+        names = (frozenset(self.launch.arguments), frozenset(self.values), bool(self.launch.flags))
+        forms: object = None
+        if training is not None:
+            given = {**training.given, **training.others}
+            forms = frozenset((name, form(one)) for name, one in given.items()), frozenset(training.defaults)
+        return *facts, *model, *script, *yaml, recipe, around, saved, bool(self.doubts), names, forms
 
     @property
     def doubts(self) -> list[str]:
@@ -280,11 +296,17 @@ class LaunchFacts:
         takes.update(dict.fromkeys(known["fields"] if known is not None else (), "1"))
         return [one for one in self.launch.loose if not one.is_value(takes)]
 
-    def certain(self) -> LaunchFacts:
-        """The same launch without what its doubts may change."""
+    def but(self, launch: Launch) -> LaunchFacts:
+        """The same facts with another record of the launch."""
         other = LaunchFacts.__new__(LaunchFacts)
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
+        other.launch = launch
+        return other
+
+    def certain(self) -> LaunchFacts:
+        """The same launch without what its doubts may change."""
+        other = self.but(self.launch)
         launch, is_loose = self.launch, bool(self._loose)
         if launch.loose_before or (is_loose and launch.record is not None and launch.record.mixes_options):
             around = launch.surroundings._replace(starts=None, inside=None, gpus=None, options=(), is_complete=False)
@@ -292,6 +314,7 @@ class LaunchFacts:
         if is_loose:
             other.is_open = True
             launch = launch._replace(arguments={}, flags=[])
+            other.values = {}
             other.recipe = other.resumption = other.checkpoint = None
             if self.training is not None:
                 other.training = self._open_training()
@@ -312,7 +335,7 @@ class LaunchFacts:
         document = self.script_document
         if self.fills_in or (self.script is not None and self.script.ranks is not None):
             return True
-        return document is not None and _SETS_RANKS.search(document.text) is not None
+        return document is not None and _has(_SETS_RANKS, document.text)
 
     @property
     def script_path(self) -> str | None:
@@ -335,7 +358,7 @@ class LaunchFacts:
         if self.is_open and self.stack != "trainer":
             return True
         document, arguments = self.script_document, self.launch.arguments
-        is_in_script = document is not None and _SPLITS_MODEL.search(document.text) is not None
+        is_in_script = document is not None and _has(_SPLITS_MODEL, document.text)
         return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
 
     @property
@@ -424,7 +447,7 @@ class LaunchFacts:
         )
 
     def _flags(self) -> Iterator[tuple[str, Argument]]:
-        for name, value in flag_values(self.launch.flags).items():
+        for name, value in self.values.items():
             span = self.flag(name)
             line, _ = self.document.position(span.start)
             yield name, Argument(value, f"{self.document.path}:{line}", self.document, span, is_flag=True)
@@ -448,6 +471,11 @@ class LaunchFacts:
         end = self.document.text.find("\n", start)
         text = self.document.text[start : end if end >= 0 else None]
         return Span(start + len(text) - len(text.lstrip()), start + len(text.rstrip().rstrip("\\").rstrip()))
+
+
+@lru_cache(maxsize=32)  # of scripts, which each are launched many times
+def _has(what: re.Pattern[str], text: str) -> bool:
+    return what.search(text) is not None
 
 
 def _offset(text: str, line: int, column: int) -> int:

@@ -41,7 +41,7 @@ class AlignedReader:
         self.trained = trained
         self.imported = imported
         self.builds = builds
-        self.classes = {node.name: node for node in names.places if isinstance(node, ast.ClassDef)}
+        self.classes = {node.name: node for node in names.every(ast.ClassDef)}
 
     def read(self) -> AlignedTraining | None:
         """The only such trainer of a module; None if there is none, or there are several."""

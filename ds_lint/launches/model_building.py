@@ -142,7 +142,7 @@ class BuildReader:
         """False for a class that nothing partitions as it is made; None for what is not known."""
         if full.partition(".")[0] in _BUILDS_WHOLE:
             return False
-        is_own = any(isinstance(node, ast.ClassDef) and node.name == name for node in self.names.places)
+        is_own = any(node.name == name for node in self.names.every(ast.ClassDef))
         is_alone = not self.loading.calls and not any(self._is_init(call) for call in self.names.calls)
         return False if is_own and is_alone else None
 

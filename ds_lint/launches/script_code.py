@@ -12,6 +12,8 @@ from ds_lint.source.python_names import dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.source.python_names import ModuleNames
+
 # The classes of training arguments, by the names that they are called by.
 ARGUMENTS = re.compile(r"\w*(?:TrainingArguments|TrainingConfig)|(?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO|PPO)Config")
 # Libraries that do what their documentation says, besides those of Python; any other module may do anything.
@@ -58,8 +60,8 @@ def last_name(call: ast.Call) -> str:
 class ImportedNames:
     """The names that the imports of a module bind, each with what it stands for."""
 
-    def __init__(self, module: ast.Module) -> None:
-        self.names = dict(_imported(module))
+    def __init__(self, names: ModuleNames) -> None:
+        self.names = dict(_imported(names))
 
     def full_name(self, name: str) -> str:
         """A name with the module that it is imported from; empty for one of the script's own."""
@@ -78,12 +80,12 @@ class ImportedNames:
         return bool(full) and first not in _LIBRARIES and first not in sys.stdlib_module_names
 
 
-def _imported(module: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(module):
+def _imported(names: ModuleNames) -> Iterator[tuple[str, str]]:
+    for node in names.imports:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:  # a relative import begins with a dot
                 yield alias.asname or alias.name, f"{'.' * node.level}{node.module or ''}.{alias.name}"
-        elif isinstance(node, ast.Import):
+        else:
             for alias in node.names:
                 first = alias.name.partition(".")[0]
                 yield alias.asname or first, alias.name if alias.asname else first

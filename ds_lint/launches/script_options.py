@@ -39,10 +39,10 @@ class ScriptArgument(NamedTuple):
     takes: str
 
 
-def script_arguments(module: ast.Module, names: ModuleNames) -> dict[str, ScriptArgument]:
+def script_arguments(names: ModuleNames) -> dict[str, ScriptArgument]:
     """The arguments that a script declares; what two declarations of one disagree about is unknown."""
     found: dict[str, ScriptArgument] = {}
-    for name, argument in (*_fields(module, names), *_added(names), *_of_commands(names)):
+    for name, argument in (*_fields(names), *_added(names), *_of_commands(names)):
         if (before := found.get(name)) is not None:
             flags = tuple(dict.fromkeys((*before.flags, *argument.flags)))
             default = argument.default if before.default == argument.default else UNKNOWN
@@ -55,10 +55,10 @@ def script_arguments(module: ast.Module, names: ModuleNames) -> dict[str, Script
     return found
 
 
-def _fields(module: ast.Module, names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
+def _fields(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
     """The fields of dataclasses."""
-    for node in ast.walk(module):
-        if not isinstance(node, ast.ClassDef) or not _is_dataclass(node):
+    for node in names.every(ast.ClassDef):
+        if not _is_dataclass(node):
             continue
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

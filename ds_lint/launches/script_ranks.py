@@ -171,7 +171,7 @@ class _RanksReader:
         return value if type(value) is int and value > 0 else None
 
     def _has_several_nodes(self) -> bool:
-        words = (*self.names.uses, *(str(one.value) for one in self.names.places if isinstance(one, ast.Constant)))
+        words = (*self.names.uses, *(str(one.value) for one in self.names.every(ast.Constant)))
         return any(_SEVERAL_NODES.search(word) for word in words)
 
     def _certainly_runs(self, node: ast.AST, depth: int = _DEPTH) -> bool:

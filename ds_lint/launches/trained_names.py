@@ -38,12 +38,13 @@ class Wrap(NamedTuple):
 class TrainedNames:
     """The model and the engine of a module, by name."""
 
-    def __init__(self, module: ast.Module, names: ModuleNames) -> None:
+    def __init__(self, names: ModuleNames) -> None:
         self.names = names
         self.wraps = list(self._wraps())
         self.stores: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(module):
-            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+        nodes: list[ast.Name | ast.Attribute] = [*names.every(ast.Name), *names.every(ast.Attribute)]
+        for node in nodes:
+            if isinstance(node.ctx, ast.Store):
                 self.stores.setdefault(dotted_name(node), []).append(node)
         self.has_adapters = any(
             dotted_name(call.func).rpartition(".")[2] == "get_peft_model"
@@ -331,13 +332,13 @@ class TrainedNames:
             return self._calls_of_method(function.name, around.name)
         name = around.name if isinstance(around, ast.ClassDef) else function.name
         is_one = isinstance(around, ast.ClassDef) or len(self.names.functions.get(name, [])) == 1
-        calls = [call for call in self.names.calls if dotted_name(call.func) == name]
+        calls = self.names.calls_by_name.get(name, [])
         is_called = len(calls) == len(self.names.uses.get(name, []))
         return calls if is_one and is_called and name not in self.stores else []
 
     def _calls_of_method(self, name: str, owner: str) -> list[ast.Call]:
         """The calls of a method that is defined once, if all are of objects of its class."""
-        calls = [call for call in self.names.calls if isinstance(call.func, ast.Attribute) and call.func.attr == name]
+        calls = self.names.calls_by_method.get(name, [])
         for call in calls:
             of = call.func.value if isinstance(call.func, ast.Attribute) else None
             made = self.meant(of)

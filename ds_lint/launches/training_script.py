@@ -84,16 +84,14 @@ class TrainingScript(NamedTuple):
 def read_training_script(text: str) -> TrainingScript | None:
     """What a script shows; None if Python does not parse it."""
     try:
-        module = parsed(text)
-        names = ModuleNames(module)
-        return _read(module, names)
+        return _read(ModuleNames(parsed(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
+def _read(names: ModuleNames) -> TrainingScript:
     called = {dotted_name(call.func).rpartition(".")[2]: call for call in names.calls}
-    classes = {node.name: node for node in ast.walk(module) if isinstance(node, ast.ClassDef)}
+    classes = {node.name: node for node in names.every(ast.ClassDef)}
     calls = [call for call in names.calls if ARGUMENTS.fullmatch(dotted_name(call.func).rpartition(".")[2])]
     parses_flags = any(parser in called for parser in _PARSERS)
     is_one_call = len(calls) == 1 and all(keyword.arg is not None for keyword in calls[0].keywords)
@@ -102,16 +100,16 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
     used = _parsed_classes(names) if parses_flags else [dotted_name(calls[0].func)] if is_one_call else []
     if parses_flags and calls:  # one of them may replace the other
         used = []
-    trained, imported = TrainedNames(module, names), ImportedNames(module)
+    trained, imported = TrainedNames(names), ImportedNames(names)
     model_classes = frozenset(imported.in_transformers(owner) for owner, _ in _loads(names))
-    options = script_arguments(module, names)
+    options = script_arguments(names)
     return TrainingScript(
         stack=_stack(names, called),
         parses_flags=parses_flags,
         has_known_defaults=bool(used) and all(_is_of_transformers(one, imported, classes) for one in used),
         defaults={name: value for one in classes.values() if _is_arguments(one) for name, value in _defaults(one)},
         keywords=keywords,
-        sets=frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
+        sets=frozenset((*_set_fields(names), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
         models=tuple(SourceReader(trained, imported, options).sources()),
         arguments=options,
         model_classes=model_classes,
@@ -211,14 +209,14 @@ def _literal(node: ast.expr | None) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str, list)) else UNKNOWN
 
 
-def _set_fields(module: ast.Module) -> Iterator[str]:
+def _set_fields(names: ModuleNames) -> Iterator[str]:
     """The attributes that the script gives to an object of arguments."""
-    for node in ast.walk(module):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if _OBJECTS.fullmatch(dotted_name(node.value).rpartition(".")[2]):
-                yield node.attr
-        elif isinstance(node, ast.Call) and dotted_name(node.func) == "setattr" and len(node.args) > 1:
-            name = _literal(node.args[1])
+    for node in names.every(ast.Attribute):
+        if isinstance(node.ctx, ast.Store) and _OBJECTS.fullmatch(dotted_name(node.value).rpartition(".")[2]):
+            yield node.attr
+    for call in names.calls:
+        if dotted_name(call.func) == "setattr" and len(call.args) > 1:
+            name = _literal(call.args[1])
             if isinstance(name, str):
                 yield name
 

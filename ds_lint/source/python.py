@@ -40,9 +40,7 @@ class _Sink(NamedTuple):
 def read(text: str, path: str) -> list[Document]:
     """The configs in the text of a module, in its order; none if Python does not parse it."""
     try:
-        module = parsed(text)
-        names = ModuleNames(module)
-        return _documents(names, text, path)
+        return _documents(ModuleNames(parsed(text)), text, path)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
@@ -169,10 +167,9 @@ def _sink(call: ast.Call) -> _Sink | None:
 
 
 def _dicts(names: ModuleNames) -> Iterator[ast.expr]:
-    """Every dict that is written out, outermost first."""
-    for node in names.places:
-        if isinstance(node, ast.Dict) or (isinstance(node, ast.Call) and dotted_name(node.func) == "dict"):
-            yield node
+    """Every dict that is written out."""
+    yield from names.every(ast.Dict)
+    yield from (call for call in names.calls if dotted_name(call.func) == "dict")
 
 
 def _for_inference(names: ModuleNames) -> Iterator[ast.expr]:

@@ -102,19 +102,19 @@ def _is_of(origin: str, maker: Maker) -> bool:
 def _imports(names: ModuleNames) -> dict[str, str]:
     """What the imported names of a module stand for."""
     found: dict[str, str] = {}
-    for node in names.places:
+    for node in names.imports:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found[alias.asname or alias.name.partition(".")[0]] = (
                     alias.name if alias.asname else alias.name.partition(".")[0]
                 )
-        elif isinstance(node, ast.ImportFrom):
+        else:
             found |= {alias.asname or alias.name: f"{node.module or ''}.{alias.name}" for alias in node.names}
     return found
 
 
 def _classes(names: ModuleNames) -> set[str]:
-    return {node.name for node in names.places if isinstance(node, ast.ClassDef)}
+    return {node.name for node in names.every(ast.ClassDef)}
 
 
 def _takers(names: ModuleNames) -> Iterator[tuple[ast.expr, ast.Call]]:

@@ -7,7 +7,8 @@ the function that binds it, else to the module; an attribute to the module, whic
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+import functools
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,20 @@ Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
 _BLOCKS_THAT_RUN = (ast.With, ast.AsyncWith)  # their statements run whenever they are reached
+_IN_ONE_PLACE = frozenset({  # the classes whose nodes have all that is below them in their own place
+    ast.Module, *_BLOCKS_THAT_RUN,
+    *(kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.expr)),
+    *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.keyword, ast.arg, ast.arguments),
+}) - {ast.Lambda}  # fmt: skip
+_RECORDED = frozenset({
+    ast.Call, *_FUNCTIONS, ast.Assign, ast.AnnAssign, ast.Global, ast.Nonlocal, ast.Name, ast.Attribute,
+})  # fmt: skip
+_OF_NO_NODES = frozenset({  # fields that hold texts and numbers, or contexts and operators, which have no place
+    "arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "kwd_attrs", "level", "module", "name",
+    "op", "ops", "rest", "simple", "type_comment", "type_ignores",
+})  # fmt: skip
+
+Kind = TypeVar("Kind", bound=ast.AST)
 
 
 class StatementPlace(NamedTuple):
@@ -45,7 +60,34 @@ class ModuleNames:
         self._blocks = 0
         self._assignments: dict[tuple[Scope | None, str], list[Assignment]] = {}
         self._module = module
-        self._enter(module, module)
+        self._nodes: dict[type[ast.AST], list[ast.AST]] = {}
+        self._enter(module)
+
+    def every(self, kind: type[Kind]) -> list[Kind]:
+        """The nodes of a class, in the order of the text."""
+        return self._nodes.get(kind, [])  # type: ignore[return-value]  # each under its own class
+
+    @functools.cached_property
+    def calls_by_name(self) -> dict[str, list[ast.Call]]:
+        """The calls of each dotted name, and under the empty one those of anything else."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.calls:
+            found.setdefault(dotted_name(call.func), []).append(call)
+        return found
+
+    @functools.cached_property
+    def calls_by_method(self) -> dict[str, list[ast.Call]]:
+        """The calls of each method, whatever it belongs to."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.calls:
+            if isinstance(call.func, ast.Attribute):
+                found.setdefault(call.func.attr, []).append(call)
+        return found
+
+    @property
+    def imports(self) -> list[ast.Import | ast.ImportFrom]:
+        """The imports, wherever they are, in the order of the text."""
+        return sorted([*self.every(ast.Import), *self.every(ast.ImportFrom)], key=lambda one: one.lineno)
 
     def assignments(self, name: str, at: ast.AST) -> list[Assignment]:
         """The assignments to the variable or attribute that a name means at a node."""
@@ -88,17 +130,26 @@ class ModuleNames:
     def _around(self, scope: Scope) -> Scope | None:
         return None if scope is self._module else self.places[scope].scope
 
-    def _enter(self, scope: Scope, node: ast.AST) -> None:
-        """Visit a tree, without recursion: an expression may nest deeper than Python's stack."""
-        pending: list[tuple[ast.AST, StatementPlace]] = [(node, StatementPlace(scope, 0))]
+    def _enter(self, module: ast.Module) -> None:
+        """Visit a module, without recursion: an expression may nest deeper than Python's stack."""
+        pending: list[tuple[ast.AST, StatementPlace]] = [(module, StatementPlace(module, 0))]
         while pending:
             current, place = pending.pop()
+            kind = current.__class__
             self.places[current] = place
-            self._record(current, place)
-            below = [(child, self._place_of(field, child, current, place)) for field, child in _children(current)]
-            for child, _ in below:
-                self.parents[child] = current
-            pending += reversed(below)
+            self._nodes.setdefault(kind, []).append(current)
+            if kind in _RECORDED:
+                self._record(current, place)
+            keeps_place = kind in _IN_ONE_PLACE
+            below: list[tuple[ast.AST, StatementPlace]] = []
+            for field in _holding_nodes(kind.__name__, kind._fields):
+                value = getattr(current, field, None)
+                for child in value if value.__class__ is list else (value,):
+                    if isinstance(child, ast.AST):
+                        self.parents[child] = current
+                        below.append((child, place if keeps_place else self._place_of(field, child, current, place)))
+            below.reverse()
+            pending += below
 
     def _place_of(self, field: str, child: ast.AST, parent: ast.AST, place: StatementPlace) -> StatementPlace:
         if isinstance(parent, _FUNCTIONS):
@@ -145,26 +196,31 @@ class ModuleNames:
         self._assignments.setdefault((owner, name), []).append(Assignment(name, value, place))
 
 
-def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """The nodes right below one, each with the name of its field."""
-    for field, value in ast.iter_fields(node):
-        if isinstance(value, ast.AST):
-            yield field, value
-        elif isinstance(value, list):
-            for item in value:
-                if isinstance(item, ast.AST):
-                    yield field, item
+@functools.cache
+def _holding_nodes(kind: str, fields: tuple[str, ...]) -> tuple[str, ...]:
+    """The fields of a class that may hold nodes."""
+    return () if kind == "Constant" else tuple(name for name in fields if name not in _OF_NO_NODES)
 
 
 def dotted_name(node: ast.AST) -> str:
-    """A variable or attribute as text; empty for any other expression."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
+    """A variable or attribute as text; empty for any other expression.
+
+    Every reader of a script asks it of every call, so a node keeps it.
+    """
+    if node.__class__ is ast.Name:
+        return node.id
+    if node.__class__ is not ast.Attribute:
         return ""
-    return ".".join([node.id, *reversed(parts)])
+    kept: dict[str, str] = node.__dict__
+    name = kept.get("_dotted")
+    if name is None:
+        parts, below = [node.attr], node.value
+        while isinstance(below, ast.Attribute):
+            parts.append(below.attr)
+            below = below.value
+        name = ".".join([below.id, *reversed(parts)]) if isinstance(below, ast.Name) else ""
+        kept["_dotted"] = name
+    return name
 
 
 def is_united(node: ast.AST, parent: ast.AST | None) -> bool:

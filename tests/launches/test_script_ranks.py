@@ -15,8 +15,8 @@ MAIN = 'if __name__ == "__main__":\n    '
 
 
 def ranks(script):
-    module = ast.parse(script)
-    own = own_ranks(ModuleNames(module), ImportedNames(module))
+    names = ModuleNames(ast.parse(script))
+    own = own_ranks(names, ImportedNames(names))
     return None if own is None else own.world_size or "?"
 
 

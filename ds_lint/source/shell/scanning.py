@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 _CLOSING = {"(": ")", "{": "}"}
+_PLAIN = re.compile(r"[\w .,:/=#+-]+")  # what neither opens nor closes anything
 
 
 def end_of_single(text: str, start: int) -> int:
@@ -29,7 +32,8 @@ def end_of_double(text: str, start: int) -> int:
 
 def end_of_bracket(text: str, start: int, opener: str) -> int:
     """Behind the bracket that closes ``opener``, which is before ``start``."""
-    closer, depth, position = _CLOSING[opener], 1, start
+    plain = _PLAIN.match(text, start)
+    closer, depth, position = _CLOSING[opener], 1, plain.end() if plain is not None else start
     while position < len(text):
         char = text[position]
         if char == closer:

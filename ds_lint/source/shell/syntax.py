@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.source.shell.heredocs import Heredocs
@@ -123,6 +123,7 @@ _APART = (*REDIRECTIONS, "variable_assignment")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
+@lru_cache(maxsize=128)  # a loop evaluates the same text in each turn
 def parse(text: str, base: int | None = None) -> ShellCommand:
     """The program of a script."""
     import tree_sitter

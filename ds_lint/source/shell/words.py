@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.source.shell.unknowns import Unknowns
 
 _PLAIN = re.compile(r"[^\\'\"$`<>]+")
+_LITERAL = re.compile(r"[^\\'\"$`<>{]+")  # nor braces: all that most words have
 _PLAIN_IN_QUOTES = re.compile(r'[^\\"$`]+')
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _INTEGER = re.compile(r"\s*[-+]?(?:0|[1-9][0-9]{0,17})\s*")  # that 64 bits hold, and not octal
@@ -46,6 +47,8 @@ class WordExpander:
 
     def fields(self, word: str, state: State) -> list[str]:
         """The words that a command gets for one word of the script."""
+        if _LITERAL.fullmatch(word):
+            return [word]
         return [field for one in _without_braces(word) for field in self._fields(one, state)]
 
     def text(self, word: str, state: State) -> str:
@@ -235,6 +238,12 @@ class _Fields(OneField):
         others = "".join(char for char in self.separators if char not in _BLANKS)
         if not self.separators:
             self.add(text)
+            return
+        if not others:
+            for number, piece in enumerate(re.split(f"[{blanks}]", text)):
+                if number > 0:
+                    self.end()
+                self.add(piece)
             return
         piece = ""
         for char in text:
