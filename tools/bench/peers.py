@@ -113,7 +113,7 @@ def main() -> None:
         runs = {name: partial(cost, words, folder, environment=environment) for name, words in commands.items()}
         costs = in_turns(runs, chosen.rounds)
     base = costs[""]
-    sys.stdout.write(f"{'':36} {'CPU':^21} {'clock':^21}\n")
+    sys.stdout.write(f"{'':36} {'CPU':^21} {'clock':>13}\n")
     sys.stdout.write(
         f"{'tool':27} {'files':8} {'one file':>10} {f'{MANY} files':>10} {'one file':>10} {MANY:>4} files\n"
     )

@@ -29,16 +29,15 @@ def main() -> None:
     runs |= {str(folder): partial(cost, [*CHECKOUT, "check"], folder, statuses=(0, 1)) for folder in chosen.folders}
     costs = in_turns(runs, chosen.rounds)
     base = costs[""]
-    sys.stdout.write(f"{'project':34} {'configs':>7} {'modules':>7} {'scripts':>7} {'CPU':>8} {'x':>7} {'MB':>6}\n")
+    sys.stdout.write(f"{'project':36} {'configs':>7} {'modules':>7} {'scripts':>7} {'CPU':>8} {'x':>7} {'MB':>6}\n")
     sys.stdout.write(_row("python -c pass", ("", "", ""), base, base))
     for folder in chosen.folders:
-        name = f"{folder.resolve().name} {_commit(folder)}"
-        sys.stdout.write(_row(name, held(folder), costs[str(folder)], base))
+        sys.stdout.write(_row(_named(folder), held(folder), costs[str(folder)], base))
 
 
 def _row(name: str, counts: tuple[object, ...], took: Cost, base: Cost) -> str:
     columns = " ".join(f"{count:>7}" for count in counts)
-    return f"{name:34} {columns} {took.cpu:6.2f} s {took.cpu / base.cpu:7.1f} {took.memory:6.1f}\n"
+    return f"{name:36} {columns} {took.cpu:6.2f} s {took.cpu / base.cpu:7.1f} {took.memory:6.1f}\n"
 
 
 def held(folder: Path) -> tuple[int, int, int]:
@@ -50,10 +49,16 @@ def held(folder: Path) -> tuple[int, int, int]:
     return configs, modules, scripts
 
 
-def _commit(folder: Path) -> str:
-    command = ["git", "-C", str(folder), "rev-parse", "--short=10", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+def _named(folder: Path) -> str:
+    """Its repository as GitHub has it, or else the folder, with the commit."""
+    origin = _git(folder, "remote", "get-url", "origin").removesuffix(".git").removeprefix("https://github.com/")
+    return f"{origin or folder.resolve().name} {_git(folder, 'rev-parse', '--short=10', 'HEAD')}"
+
+
+def _git(folder: Path, *words: str) -> str:
+    """What git prints of the folder: nothing, if it is not a clone."""
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":
