@@ -5,6 +5,8 @@ A flag is text, and becomes what HfArgumentParser makes of it for the type of th
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ds_lint.facts.training import Argument
 from ds_lint.knowledge.unknown import UNKNOWN
 
@@ -86,8 +88,12 @@ def form(given: Argument) -> object:
     value = given.value[0] if isinstance(given.value, list) else given.value
     if not given.is_flag or not isinstance(value, str):
         return given.is_flag, value is UNKNOWN, value is None
-    is_word = value.lower() in (*TRUE_WORDS, *FALSE_WORDS)
-    return isinstance(given.value, list), is_word, _is_read(value, int), _is_read(value, float)
+    return isinstance(given.value, list), _form_of(value)
+
+
+@lru_cache(maxsize=1024)
+def _form_of(text: str) -> object:
+    return text.lower() in (*TRUE_WORDS, *FALSE_WORDS), _is_read(text, int), _is_read(text, float)
 
 
 def _is_read(text: str, by: type[int | float]) -> bool:

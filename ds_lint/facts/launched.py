@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.argument_values import form
@@ -435,12 +435,12 @@ class LaunchFacts:
             given.update(recipe.training.given)
         elif script is None or script.parses_flags:
             given.update(self._flags())
-        for name in fields:
-            is_set = script is not None and name in script.sets
-            if is_set:
+        for name in script.sets if script is not None else ():
+            if name in fields:
                 given.pop(name, None)
-            if is_set or (name not in given and name not in defaults and not is_complete):
                 defaults[name] = UNKNOWN
+        if not is_complete:
+            defaults.update({name: UNKNOWN for name in fields if name not in given and name not in defaults})
         of = script is not None and bool(script.defaults)
         return TrainingArguments(
             given, self.origin, are_taken=True, defaults=defaults, defaults_of=str(launch.script) if of else ""
@@ -448,9 +448,7 @@ class LaunchFacts:
 
     def _flags(self) -> Iterator[tuple[str, Argument]]:
         for name, value in self.values.items():
-            span = self.flag(name)
-            line, _ = self.document.position(span.start)
-            yield name, Argument(value, f"{self.document.path}:{line}", self.document, span, is_flag=True)
+            yield name, _FlagArgument(value, self, name)
 
     def _keywords(self, script: TrainingScript) -> Iterator[tuple[str, Argument]]:
         for name, keyword in script.keywords.items():
@@ -471,6 +469,25 @@ class LaunchFacts:
         end = self.document.text.find("\n", start)
         text = self.document.text[start : end if end >= 0 else None]
         return Span(start + len(text) - len(text.lstrip()), start + len(text.rstrip().rstrip("\\").rstrip()))
+
+
+class _FlagArgument(Argument):
+    """A training argument behind a flag of a launch, whose place is searched for when a finding names it."""
+
+    def __init__(self, value: Any, launch: LaunchFacts, name: str) -> None:
+        self.__dict__.update(value=value, document=launch.document, is_flag=True, plain=self, _flag=(launch, name))
+
+    if not TYPE_CHECKING:  # for which the fields of a record are attributes
+
+        @cached_property
+        def span(self) -> Span:
+            launch, name = self.__dict__["_flag"]
+            return launch.flag(name)
+
+        @cached_property
+        def origin(self) -> str:
+            line, _ = self.document.position(self.span.start)
+            return f"{self.document.path}:{line}"
 
 
 @lru_cache(maxsize=32)  # of scripts, which each are launched many times

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ds_lint.facts.model import Model
+    from ds_lint.source.tree import Span
 
 Value = TypeVar("Value")
 # Where values are: the words of the command, the arguments by the reading of the program and by that of
@@ -43,11 +44,11 @@ class Reads:
         for name in launch.__slots__:
             setattr(noting, name, getattr(launch, name))
         noting.launch = launch.launch._replace(
-            arguments=_Values(launch.launch.arguments, self._noter_of(_ARGUMENTS)),  # type: ignore[arg-type]
-            flags=_Words(launch.launch.flags, words),  # type: ignore[arg-type]
-            command=_Words(launch.launch.command, words),  # type: ignore[arg-type]  # they stand for dict and list
+            arguments=_NotingValues(launch.launch.arguments, self._noter_of(_ARGUMENTS)),  # type: ignore[arg-type]
+            flags=_NotingWords(launch.launch.flags, words),  # type: ignore[arg-type]
+            command=_NotingWords(launch.launch.command, words),  # type: ignore[arg-type]  # they stand for dict and list
         )
-        noting.values = _Values(launch.values, self._noter_of(_FLAGS))
+        noting.values = _NotingValues(launch.values, self._noter_of(_FLAGS))
         if launch.training is not None:
             noting.training = self._noting_training(launch.training)
         return noting
@@ -58,7 +59,7 @@ class Reads:
             {name: _NotingArgument.of(one, self._noter(_TRAINING, name)) for name, one in given.items()},
             training.origin,
             are_taken=training.are_taken,
-            defaults=_Values(training.defaults, self._noter_of(_DEFAULTS)),
+            defaults=_NotingValues(training.defaults, self._noter_of(_DEFAULTS)),
             defaults_of=training.defaults_of,
         )
 
@@ -104,7 +105,7 @@ class _NotingLaunch(LaunchFacts):
         return self.plain.family
 
 
-class _Values(Mapping[str, Value]):
+class _NotingValues(Mapping[str, Value]):
     """Values by name. Not a dict: those are copied without a call of a method that could note it."""
 
     def __init__(self, values: Mapping[str, Value], note: Callable[[str], None]) -> None:
@@ -129,7 +130,7 @@ class _Values(Mapping[str, Value]):
         return len(self._values)
 
 
-class _Words(Sequence[Value]):
+class _NotingWords(Sequence[Value]):
     def __init__(self, words: Sequence[Value], note: Callable[[], None]) -> None:
         self._words = words
         self._note = note
@@ -156,7 +157,7 @@ class _NotingArgument(Argument):
     @classmethod
     def of(cls, argument: Argument, note: Callable[[], None]) -> _NotingArgument:
         noting = object.__new__(cls)
-        noting.__dict__.update(argument.__dict__, plain=argument, _note=note)
+        noting.__dict__.update(document=argument.document, is_flag=argument.is_flag, plain=argument, _note=note)
         return noting
 
     if not TYPE_CHECKING:  # for which the fields of a record are attributes
@@ -164,4 +165,12 @@ class _NotingArgument(Argument):
         @property
         def value(self) -> Any:
             self.__dict__["_note"]()
-            return self.__dict__["value"]
+            return self.plain.value
+
+        @property
+        def origin(self) -> str:
+            return self.plain.origin
+
+        @property
+        def span(self) -> Span | None:
+            return self.plain.span
