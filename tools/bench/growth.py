@@ -8,7 +8,7 @@ process at its highest. Medians of runs in turns. The exponent is that of the po
 best: 1 is linear, 2 is quadratic. It is left out where the largest project costs less than 50 ms over the start.
 
 The launches differ either in their seeds, which no rule looks at, or in their batch sizes, so that each is another
-question. The last kind is made like a public repository with a script for each experiment.
+question. The last kind is made like a public repository with a script for each experiment, and four batch sizes.
 """
 
 from __future__ import annotations

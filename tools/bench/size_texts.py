@@ -271,7 +271,7 @@ _SCRIPT = """\
 set -x
 GPUS=${GPUS:-8}
 BATCH_SIZE=${BATCH_SIZE:-128}
-PER_DEVICE_BATCH_SIZE=${PER_DEVICE_BATCH_SIZE:-#}
+PER_DEVICE_BATCH_SIZE=${PER_DEVICE_BATCH_SIZE:-EACH}
 GRADIENT_ACC=$((BATCH_SIZE / PER_DEVICE_BATCH_SIZE / GPUS))
 export PYTHONPATH="${PYTHONPATH}:$(pwd)"
 OUTPUT_DIR='work_dirs/#'
@@ -333,7 +333,9 @@ def _repository(count: int) -> Files:
     """So many scripts; for each eight of them a config, and for each of them two modules."""
     configs = {f"configs/{number}.json": _DS for number in range((count + 7) // 8)}
     scripts = {
-        f"scripts/{number}.sh": _SCRIPT.replace("CONFIG", str(number // 8)).replace("#", str(number + 1))
+        f"scripts/{number}.sh": _SCRIPT.replace("CONFIG", str(number // 8))
+        .replace("EACH", str(number % 4 + 1))
+        .replace("#", str(number))
         for number in range(count)
     }
     modules = {f"model/m{number}.py": _MODULE.replace("#", str(number + 1)) for number in range(2 * count)}
