@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.knowledge.records import StackFacts
 
+_defaults: dict[tuple[str, str], Argument] = {}  # by release of transformers and field: most fields are not given
 WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "text": "a value"}
 # string_to_bool of hf_argparser.py
 TRUE_WORDS, FALSE_WORDS = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")
@@ -40,7 +41,10 @@ def argument(training: TrainingArguments, knowledge: Knowledge, name: str) -> Ar
         return None if value is UNKNOWN else Argument(value, f"default of {training.defaults_of}")
     if "default_is" in field:
         return None
-    return Argument(field["default"], f"default of transformers {knowledge.target['transformers']}")
+    release = knowledge.target["transformers"]
+    if (release, name) not in _defaults:
+        _defaults[release, name] = Argument(field["default"], f"default of transformers {release}")
+    return _defaults[release, name]
 
 
 def fields(knowledge: Knowledge) -> dict[str, StackFacts]:

@@ -68,7 +68,7 @@ def names_in(text: str) -> list[str]:
 def _evaluation(node: ast.expr) -> Evaluation:
     if isinstance(node, ast.Constant):
         constant = node.value
-        return lambda names: constant
+        return lambda _: constant
     if isinstance(node, (ast.Name, ast.Attribute)):
         text = ast.unparse(node)
         return lambda names: names(text)
@@ -109,7 +109,7 @@ def _operated(node: ast.expr) -> Evaluation:
     elif isinstance(node, ast.Subscript):
         function, operands = operator.getitem, [node.value, node.slice]
     else:
-        return lambda names: UNKNOWN
+        return lambda _: UNKNOWN
     values = _of_each(operands)
 
     def operate(names: Lookup) -> Any:
