@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+_OF_HOOKS = ("--detect", "--force-exclude", "--fix")  # what pre-commit passes beside the names of files
+
 
 def main() -> NoReturn:
     """Run the command line of this process and end it."""
@@ -47,15 +49,26 @@ def _open_closed_streams() -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit status of a command line: 0 clean, 1 findings, 2 wrong usage, unreadable file or internal error."""
-    if (
-        arguments[:1] == ["check"]
-        and not any(argument.startswith("-") for argument in arguments)
-        and not any(name.startswith("DS_LINT_") for name in os.environ)  # which may give options
-    ):
-        from ds_lint.commands.check import check  # the usual call does without argparse
-        from ds_lint.session.options import Options
+    if arguments[:1] == ["check"]:
+        from ds_lint import clean_path
 
-        return check(Options(paths=arguments[1:]))
+        clean_path.load(clean_path.FOR_ANY_FILE)
+        given = [one for one in arguments[1:] if one.startswith("-")]
+        may_have_others = any(name.startswith("DS_LINT_") for name in os.environ)  # variables give options, too
+        if all(one in _OF_HOOKS for one in given) and not may_have_others:  # the usual calls do without argparse
+            return _check([one for one in arguments[1:] if one not in given], given)
     from ds_lint.commands.parser import parse
 
     return parse(arguments)
+
+
+def _check(paths: list[str], given: list[str]) -> int:
+    from ds_lint import clean_path
+    from ds_lint.commands.check import check
+    from ds_lint.session.options import Options
+
+    detect = "--detect" in given
+    if not detect:  # else most files hold no config
+        clean_path.load(clean_path.FOR_CONFIGS)
+    force_exclude = True if "--force-exclude" in given else None
+    return check(Options(paths=paths, detect=detect, force_exclude=force_exclude, fix="--fix" in given))

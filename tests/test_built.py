@@ -36,6 +36,14 @@ def test_every_table_is_in_the_module(built, name):
     assert getattr(built, name.upper()) == json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_checkout_reads_what_json_reads(path, monkeypatch):
+    known = json.loads(path.read_text(encoding="utf-8"))
+    assert tables._from_json(path.stem) == known
+    monkeypatch.setitem(sys.modules, "_json", None)
+    assert tables._from_json(path.stem) == known
+
+
 def test_every_table_is_in_the_wheel():
     wheel = (SCHEMAS.parent / "pyproject.toml").read_text(encoding="utf-8")
     tables = {path.name for path in SCHEMAS.glob("*.json")}

@@ -30,7 +30,7 @@ NOT_RUN = {
     "docs/ci.md": ["needs a container engine"],
     "docs/agreement.md": ["trains for half an hour"],
     "docs/launches.md": ["trains with the scripts of the project"],
-    "docs/smoke.md": ["a folder of your own", "measures for minutes"],
+    "docs/smoke.md": ["a folder of your own"],
     "docs/dev/releases.md": ["downloads every release and trains"],
     "docs/dev/training-runs.md": ["trains for minutes", "downloads 300 MB"],
     "docs/vscode.md": ["the tests of the extension build it"],

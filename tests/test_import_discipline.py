@@ -14,13 +14,13 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGE = os.path.join(ROOT, "ds_lint")
-IS_BUILT = os.path.exists(os.path.join(PACKAGE, "_built.py"))  # a wheel holds its knowledge as a module
 
 # Each costs the start of a clean run more than reading the config does.
 SLOW = {
-    "argparse", "dataclasses", "difflib", "importlib.metadata", "inspect", "logging", "pathlib", "tomllib", "typing",
-    "jsonschema", "yaml", "accelerate", "deepspeed", "pydantic", "torch", "transformers",
-} | ({"json"} if IS_BUILT else set())  # fmt: skip
+    "argparse", "dataclasses", "difflib", "importlib.metadata", "inspect", "json", "logging", "pathlib", "tomllib",
+    "typing", "jsonschema", "yaml", "accelerate", "deepspeed", "pydantic", "torch", "transformers",
+}  # fmt: skip
+FOR_PINS = {"functools", "re"}  # which only a project needs that says something of the libraries
 # Only files with findings, other commands and folders need these.
 OURS = {
     "ds_lint.commands.fixes", "ds_lint.commands.parser", "ds_lint.diagnostics.suppression", "ds_lint.fixes.application",
@@ -53,7 +53,7 @@ LAYERS = (
     ("diagnostics",),
     ("source",),
     ("frameworks", "targets"),
-    ("option", "record"),
+    ("clean_path", "option", "record"),
 )
 # And those inside a room.
 SMOKE_LAYERS = (
@@ -79,7 +79,7 @@ CLEAN_CHECK = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from ds_lint.cli import run
-status = run(["check", sys.argv[2]])
+status = run(["check", *sys.argv[2:]])
 sys.stderr.write("\\n".join(sys.modules))
 sys.exit(status)
 """
@@ -134,17 +134,24 @@ def layer(name, package):
 def test_a_clean_check_imports_nothing_that_it_does_not_need(tmp_path, settings):
     clean = shutil.copy(os.path.join(ROOT, "examples", "clean.json"), tmp_path)
     (tmp_path / "pyproject.toml").write_text(settings)
-    assert_clean_run_without(clean, SLOW | OURS)
+    assert_clean_run_without(SLOW | OURS | (set() if settings else FOR_PINS), clean)
+
+
+def test_a_hook_imports_no_parser_of_options(tmp_path):
+    clean = shutil.copy(os.path.join(ROOT, "examples", "clean.json"), tmp_path)
+    for_hooks = {"ds_lint.session.exclusion", "ds_lint.source.recognition"}
+    searches = {name for name in OURS if name.startswith("ds_lint.project.")}
+    assert_clean_run_without((SLOW | OURS | FOR_PINS) - for_hooks - searches, "--detect", "--force-exclude", clean)
 
 
 def test_settings_cost_a_clean_check_no_slow_import(tmp_path):
     clean = shutil.copy(os.path.join(ROOT, "examples", "clean.json"), tmp_path)
     (tmp_path / "pyproject.toml").write_text('[tool.ds-lint]\nstack = "deepspeed"\nworld-size = 8\nfail-on = "error"\n')
-    assert_clean_run_without(clean, SLOW | OURS - {"ds_lint.settings.reader"})
+    assert_clean_run_without(SLOW | OURS - {"ds_lint.settings.reader"}, clean)
 
 
-def assert_clean_run_without(clean, unwanted):
-    command = [sys.executable, "-I", "-S", "-c", CLEAN_CHECK, ROOT, clean]  # -S: what site imports is not ours
+def assert_clean_run_without(unwanted, *words):
+    command = [sys.executable, "-I", "-S", "-c", CLEAN_CHECK, ROOT, *words]  # -S: what site imports is not ours
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     imported = set(result.stderr.split())

@@ -36,7 +36,7 @@ examples:
 
 def parse(arguments: list[str]) -> int:
     """Run the subcommand that the command line names."""
-    parser = command_line()
+    parser = command_line(arguments)
     arguments, behind = _split(arguments)
     options, left = parser.parse_known_args(_for_argparse(arguments))
     options.parser = parser
@@ -85,8 +85,8 @@ def _for_argparse(arguments: list[str]) -> list[str]:
     return tied
 
 
-def command_line() -> Parser:
-    """The parser with all subcommands and their options."""
+def command_line(words: Iterable[str] | None = None) -> Parser:
+    """The parser with all subcommands, and the options of those that are among these words, or of all."""
     parser = Parser(
         prog="ds-lint",
         description="A linter for DeepSpeed configs: what DeepSpeed, the Hugging Face Trainer and\n"
@@ -97,12 +97,12 @@ def command_line() -> Parser:
     parser.add_argument("-V", "--version", action="version", version=f"ds-lint {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
-        _add(command, commands)
+        _add(command, commands, has_options=words is None or command.name in words)
     _add_help(commands, parser)
     return parser
 
 
-def _add(command: Command, commands: argparse._SubParsersAction[Parser]) -> None:
+def _add(command: Command, commands: argparse._SubParsersAction[Parser], *, has_options: bool) -> None:
     parser = commands.add_parser(
         command.name,
         help=command.help,
@@ -111,6 +111,8 @@ def _add(command: Command, commands: argparse._SubParsersAction[Parser]) -> None
         epilog=command.epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    if not has_options:  # making them costs more than the rest of many commands
+        return
     _add_options(parser, command.options(command.parts))
     for section in command.sections:
         _add_options(parser.add_argument_group(section.title, section.text), command.options(section.parts))

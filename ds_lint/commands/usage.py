@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING
 
 from ds_lint.commands import environment
-from ds_lint.knowledge.suggestions import choice
 from ds_lint.output.harmless import complaint
 
 if TYPE_CHECKING:
@@ -91,5 +90,7 @@ class CommandsHelp(argparse.RawDescriptionHelpFormatter):
 
 
 def _hint(word: str, choices: list[str]) -> str:
+    from ds_lint.knowledge.suggestions import choice  # only a wrong command line needs it
+
     meant = choice(word, choices)
     return f"; did you mean {meant}?" if meant else ""

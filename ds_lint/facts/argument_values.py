@@ -5,6 +5,8 @@ A flag is text, and becomes what HfArgumentParser makes of it for the type of th
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ds_lint.facts.training import Argument
 from ds_lint.knowledge.unknown import UNKNOWN
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.knowledge.records import StackFacts
 
+_defaults: dict[tuple[str, str], Argument] = {}  # by release of transformers and field: most fields are not given
 WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "text": "a value"}
 # string_to_bool of hf_argparser.py
 TRUE_WORDS, FALSE_WORDS = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")
@@ -38,7 +41,10 @@ def argument(training: TrainingArguments, knowledge: Knowledge, name: str) -> Ar
         return None if value is UNKNOWN else Argument(value, f"default of {training.defaults_of}")
     if "default_is" in field:
         return None
-    return Argument(field["default"], f"default of transformers {knowledge.target['transformers']}")
+    release = knowledge.target["transformers"]
+    if (release, name) not in _defaults:
+        _defaults[release, name] = Argument(field["default"], f"default of transformers {release}")
+    return _defaults[release, name]
 
 
 def fields(knowledge: Knowledge) -> dict[str, StackFacts]:
@@ -74,6 +80,32 @@ def _from_text(text: str | None, field: StackFacts) -> Any:
     if kind == "text":
         return text
     return int(text) if kind == "int" else float(text)
+
+
+def is_accepted(given: Argument, field: StackFacts) -> bool:
+    """Whether a field takes what was given, which counts as no use of the value: its ``form`` tells as much."""
+    return typed(given.plain, field) is not None
+
+
+def form(given: Argument) -> object:
+    """What decides which fields take an argument: two of one form are both taken or both refused."""
+    value = given.value[0] if isinstance(given.value, list) else given.value
+    if not given.is_flag or not isinstance(value, str):
+        return given.is_flag, value is UNKNOWN, value is None
+    return isinstance(given.value, list), _form_of(value)
+
+
+@lru_cache(maxsize=1024)
+def _form_of(text: str) -> object:
+    return text.lower() in (*TRUE_WORDS, *FALSE_WORDS), _is_read(text, int), _is_read(text, float)
+
+
+def _is_read(text: str, by: type[int | float]) -> bool:
+    try:
+        by(text)
+    except ValueError:
+        return False
+    return True
 
 
 def kind_of(field: StackFacts) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from ds_lint.diagnostics.finding import Related
+from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
@@ -24,7 +25,7 @@ from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
@@ -71,7 +72,7 @@ class LaunchFacts:
 
     __slots__ = (
         "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "named", "names_experts",
-        "recipe", "resumption", "script", "script_document", "stack", "training", "written",
+        "recipe", "resumption", "script", "script_document", "stack", "training", "values", "written",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +92,7 @@ class LaunchFacts:
         self.model: Model | None = None  # if its files are in the project, or its shapes are known
         self.written: tuple[int, int] | None = None
         self.is_open = False
+        self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         text = script_document.text if script_document is not None else None
@@ -248,8 +250,15 @@ class LaunchFacts:
         """What decides about findings: launches with the same find the same."""
         arguments = tuple(sorted((name, repr(value)) for name, value in self.launch.arguments.items()))
         training = None if self.training is None else self.training.says
-        calls = None if self.script is None else self.script.calls
-        facts = (self.stack, self.world_size, self.nodes, self.model and self.model.path, self.model_name)
+        return self.circumstances, arguments, training, self.model_name
+
+    @property
+    def circumstances(self) -> object:
+        """What decides about findings beside the values of arguments; which arguments there are is part of it."""
+        facts = (self.stack, self.world_size, self.nodes)
+        family = self.family
+        model = (self.model and self.model.path, family and family.model_type, self.named.class_name)
+        script = (self.launch.script, None if self.script is None else self.script.calls)
         around = (
             self.launch.launcher,
             self.launch.surroundings,
@@ -259,9 +268,15 @@ class LaunchFacts:
             self.splits_model,
         )
         recipe = None if self.recipe is None else self.recipe.says
-        saved = (self.checkpoint, self.storage and self.storage[:2])
+        saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts)
-        return *facts, arguments, training, self.launch.script, calls, *yaml, recipe, around, saved, bool(self.doubts)
+        training = self.training
+        names = (frozenset(self.launch.arguments), frozenset(self.values), bool(self.launch.flags))
+        forms: object = None
+        if training is not None:
+            given = {**training.given, **training.others}
+            forms = frozenset((name, form(one)) for name, one in given.items()), frozenset(training.defaults)
+        return *facts, *model, *script, *yaml, recipe, around, saved, bool(self.doubts), names, forms
 
     @property
     def doubts(self) -> list[str]:
@@ -281,11 +296,17 @@ class LaunchFacts:
         takes.update(dict.fromkeys(known["fields"] if known is not None else (), "1"))
         return [one for one in self.launch.loose if not one.is_value(takes)]
 
-    def certain(self) -> LaunchFacts:
-        """The same launch without what its doubts may change."""
+    def but(self, launch: Launch) -> LaunchFacts:
+        """The same facts with another record of the launch."""
         other = LaunchFacts.__new__(LaunchFacts)
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
+        other.launch = launch
+        return other
+
+    def certain(self) -> LaunchFacts:
+        """The same launch without what its doubts may change."""
+        other = self.but(self.launch)
         launch, is_loose = self.launch, bool(self._loose)
         if launch.loose_before or (is_loose and launch.record is not None and launch.record.mixes_options):
             around = launch.surroundings._replace(starts=None, inside=None, gpus=None, options=(), is_complete=False)
@@ -293,6 +314,7 @@ class LaunchFacts:
         if is_loose:
             other.is_open = True
             launch = launch._replace(arguments={}, flags=[])
+            other.values = {}
             other.recipe = other.resumption = other.checkpoint = None
             if self.training is not None:
                 other.training = self._open_training()
@@ -413,22 +435,20 @@ class LaunchFacts:
             given.update(recipe.training.given)
         elif script is None or script.parses_flags:
             given.update(self._flags())
-        for name in fields:
-            is_set = script is not None and name in script.sets
-            if is_set:
+        for name in script.sets if script is not None else ():
+            if name in fields:
                 given.pop(name, None)
-            if is_set or (name not in given and name not in defaults and not is_complete):
                 defaults[name] = UNKNOWN
+        if not is_complete:
+            defaults.update({name: UNKNOWN for name in fields if name not in given and name not in defaults})
         of = script is not None and bool(script.defaults)
         return TrainingArguments(
             given, self.origin, are_taken=True, defaults=defaults, defaults_of=str(launch.script) if of else ""
         )
 
     def _flags(self) -> Iterator[tuple[str, Argument]]:
-        for name, value in flag_values(self.launch.flags).items():
-            span = self.flag(name)
-            line, _ = self.document.position(span.start)
-            yield name, Argument(value, f"{self.document.path}:{line}", self.document, span, is_flag=True)
+        for name, value in self.values.items():
+            yield name, _FlagArgument(value, self, name)
 
     def _keywords(self, script: TrainingScript) -> Iterator[tuple[str, Argument]]:
         for name, keyword in script.keywords.items():
@@ -449,6 +469,25 @@ class LaunchFacts:
         end = self.document.text.find("\n", start)
         text = self.document.text[start : end if end >= 0 else None]
         return Span(start + len(text) - len(text.lstrip()), start + len(text.rstrip().rstrip("\\").rstrip()))
+
+
+class _FlagArgument(Argument):
+    """A training argument behind a flag of a launch, whose place is searched for when a finding names it."""
+
+    def __init__(self, value: Any, launch: LaunchFacts, name: str) -> None:
+        self.__dict__.update(value=value, document=launch.document, is_flag=True, plain=self, _flag=(launch, name))
+
+    if not TYPE_CHECKING:  # for which the fields of a record are attributes
+
+        @cached_property
+        def span(self) -> Span:
+            launch, name = self.__dict__["_flag"]
+            return launch.flag(name)
+
+        @cached_property
+        def origin(self) -> str:
+            line, _ = self.document.position(self.span.start)
+            return f"{self.document.path}:{line}"
 
 
 @lru_cache(maxsize=32)  # of scripts, which each are launched many times

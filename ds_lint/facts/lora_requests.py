@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from ds_lint.facts import tensors
 from ds_lint.facts.lora import Adapters, named_targets, tensors_with
-from ds_lint.facts.training import flag_values
 from ds_lint.frameworks.record import ALL, TRUE, AdapterFields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ds_lint.facts import Facts
@@ -49,14 +48,14 @@ def parameters(facts: Facts) -> list[Tensor]:
 
 
 def _of_launch(launch: LaunchFacts) -> Adapters | None:
-    flags = flag_values(launch.launch.flags)
+    flags = launch.values
     if launch.framework is not None and launch.framework.adapters is not None:
         return _read(launch.framework.adapters, _value_of(flags), launch.origin)
     found = (_read(one, _value_of(flags), launch.origin) for one in _OF_SCRIPTS)
     return next((one for one in found if one is not None), None)
 
 
-def _value_of(flags: dict[str, Any]) -> Callable[[str], Any]:
+def _value_of(flags: Mapping[str, Any]) -> Callable[[str], Any]:
     """The values of flags, for which one without a value is true."""
     return lambda name: True if name in flags and flags[name] is None else flags.get(name)
 

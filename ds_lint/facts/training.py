@@ -38,6 +38,9 @@ class Argument(Record):
     _: KW_ONLY
     is_flag: bool = False
 
+    def __post_init__(self) -> None:
+        self.plain: Argument = self  # the same of a copy that notes when its value is read (``reads.py``)
+
     def __repr__(self) -> str:
         return f"Argument({self.value!r}, {self.origin!r})"
 

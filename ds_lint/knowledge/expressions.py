@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Lookup = Callable[[str], Any]
+    Evaluation = Callable[[Lookup], Any]
 
 _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -44,7 +45,7 @@ _METHODS = {"get": dict, "lower": str}  # and on what they are called
 
 _REPEATING = ({str, int}, {str, bool}, {list, int}, {tuple, int})  # the types of what repeats a text or a list
 
-_parsed: dict[str, ast.expr] = {}
+_evaluations: dict[str, Evaluation] = {}
 
 
 def evaluate(text: str, names: Lookup) -> Any:
@@ -53,9 +54,9 @@ def evaluate(text: str, names: Lookup) -> Any:
     ``names`` answers for a name with its owner, ``DeepSpeedPlugin.zero_stage``, and for a call that it knows as a
     whole, ``is_zero3()``; with UNKNOWN for all others.
     """
-    if text not in _parsed:
-        _parsed[text] = ast.parse(text, mode="eval").body
-    return _value(_parsed[text], names)
+    if text not in _evaluations:  # of a few hundred, each for every config, launch and release
+        _evaluations[text] = _evaluation(ast.parse(text, mode="eval").body)
+    return _evaluations[text](names)
 
 
 def names_in(text: str) -> list[str]:
@@ -64,74 +65,98 @@ def names_in(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _value(node: ast.expr, names: Lookup) -> Any:
+def _evaluation(node: ast.expr) -> Evaluation:
     if isinstance(node, ast.Constant):
-        return node.value
+        constant = node.value
+        return lambda _: constant
     if isinstance(node, (ast.Name, ast.Attribute)):
-        return names(ast.unparse(node))
+        text = ast.unparse(node)
+        return lambda names: names(text)
     if isinstance(node, (ast.List, ast.Tuple)):
-        items = [_value(item, names) for item in node.elts]
-        return UNKNOWN if UNKNOWN in items else items
+        items = _of_each(node.elts)
+        return lambda names: UNKNOWN if UNKNOWN in (found := items(names)) else found
     if isinstance(node, ast.Dict):
-        return {
-            _value(key, names): _value(value, names)
+        pairs = [
+            (_evaluation(key), _evaluation(value))
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
-        }
+        ]
+        return lambda names: {key(names): value(names) for key, value in pairs}
     if isinstance(node, ast.BoolOp):
-        return _joined(node, names)
+        return _joined(node)
     if isinstance(node, ast.IfExp):
-        test = _value(node.test, names)
-        return UNKNOWN if test is UNKNOWN else _value(node.body if test else node.orelse, names)
-    if isinstance(node, ast.Call):
-        return _called(node, names)
-    return _operated(node, names)
+        test, body, otherwise = map(_evaluation, (node.test, node.body, node.orelse))
+        return lambda names: (
+            UNKNOWN if (holds := test(names)) is UNKNOWN else body(names) if holds else otherwise(names)
+        )
+    return _called(node) if isinstance(node, ast.Call) else _operated(node)
 
 
-def _operated(node: ast.expr, names: Lookup) -> Any:
+def _of_each(nodes: list[ast.expr]) -> Callable[[Lookup], list[Any]]:
+    evaluations = [_evaluation(node) for node in nodes]
+    return lambda names: [one(names) for one in evaluations]
+
+
+def _operated(node: ast.expr) -> Evaluation:
     """Operators on values, none of which may be unknown."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        operand = _value(node.operand, names)
-        return UNKNOWN if operand is UNKNOWN else not operand
+        operand = _evaluation(node.operand)
+        return lambda names: UNKNOWN if (value := operand(names)) is UNKNOWN else not value
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        function, operands = _ARITHMETIC[type(node.op)], (node.left, node.right)
+        function, operands = _ARITHMETIC[type(node.op)], [node.left, node.right]
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
-        function, operands = _COMPARISONS[type(node.ops[0])], (node.left, node.comparators[0])
+        function, operands = _COMPARISONS[type(node.ops[0])], [node.left, node.comparators[0]]
     elif isinstance(node, ast.Subscript):
-        function, operands = operator.getitem, (node.value, node.slice)
+        function, operands = operator.getitem, [node.value, node.slice]
     else:
-        return UNKNOWN
-    left, right = (_value(operand, names) for operand in operands)
-    if left is UNKNOWN or right is UNKNOWN:
-        return UNKNOWN
-    if function is operator.mul and {type(left), type(right)} in _REPEATING:
-        return UNKNOWN  # which may fill the memory
-    return function(left, right)
+        return lambda _: UNKNOWN
+    values = _of_each(operands)
+
+    def operate(names: Lookup) -> Any:
+        left, right = values(names)
+        if left is UNKNOWN or right is UNKNOWN:
+            return UNKNOWN
+        if function is operator.mul and {type(left), type(right)} in _REPEATING:
+            return UNKNOWN  # which may fill the memory
+        return function(left, right)
+
+    return operate
 
 
-def _joined(node: ast.BoolOp, names: Lookup) -> Any:
+def _joined(node: ast.BoolOp) -> Evaluation:
     """``and`` and ``or``: the first operand that decides, or the last; one that decides outweighs an unknown one."""
-    decides = isinstance(node.op, ast.Or)
-    values = [_value(value, names) for value in node.values]
-    if UNKNOWN in values:
-        return decides if any(value is decides for value in values) else UNKNOWN
-    return next((value for value in values[:-1] if bool(value) == decides), values[-1])
+    decides, operands = isinstance(node.op, ast.Or), _of_each(node.values)
+
+    def join(names: Lookup) -> Any:
+        values = operands(names)
+        if UNKNOWN in values:
+            return decides if any(value is decides for value in values) else UNKNOWN
+        return next((value for value in values[:-1] if bool(value) == decides), values[-1])
+
+    return join
 
 
-def _called(node: ast.Call, names: Lookup) -> Any:
-    whole = names(ast.unparse(node))
-    if whole is not UNKNOWN or node.keywords:
-        return whole
-    arguments = [_value(argument, names) for argument in node.args]
-    if UNKNOWN in arguments:
-        return UNKNOWN
-    if (function := _FUNCTIONS.get(ast.unparse(node.func))) is not None:
-        return function(*arguments)
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in _METHODS:
-        return UNKNOWN
-    owner = _value(node.func.value, names)
-    if owner is UNKNOWN:
-        return UNKNOWN
-    if not isinstance(owner, _METHODS[node.func.attr]):
-        raise AttributeError(f"'{type(owner).__name__}' object has no attribute '{node.func.attr}'")  # noqa: TRY004 - as Python
-    return getattr(owner, node.func.attr)(*arguments)
+def _called(node: ast.Call) -> Evaluation:
+    text, is_by_name, function = ast.unparse(node), bool(node.keywords), _FUNCTIONS.get(ast.unparse(node.func))
+    arguments = _of_each(node.args)
+    method = node.func.attr if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS else None
+    owner = _evaluation(node.func.value) if isinstance(node.func, ast.Attribute) else None
+
+    def call(names: Lookup) -> Any:
+        whole = names(text)
+        if whole is not UNKNOWN or is_by_name:
+            return whole
+        given = arguments(names)
+        if UNKNOWN in given:
+            return UNKNOWN
+        if function is not None:
+            return function(*given)
+        if owner is None or method is None:
+            return UNKNOWN
+        if (of := owner(names)) is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(of, _METHODS[method]):
+            raise AttributeError(f"'{type(of).__name__}' object has no attribute '{method}'")  # noqa: TRY004 - as Python
+        return getattr(of, method)(*given)
+
+    return call

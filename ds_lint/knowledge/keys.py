@@ -14,7 +14,7 @@ from ds_lint.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Literal, TypeVar
 
     from ds_lint.knowledge.records import (
@@ -130,11 +130,11 @@ class Key:
         return 0 < value < LARGEST and value == int(value)
 
     def _resolve(self, name: str) -> Key | None:
-        store = self._store.get("keys", {}).get(name)
-        overlay = self._overlay.get("keys", {}).get(name)
+        keys = self._store.get("keys", {})
+        store, overlay = keys.get(name), self._overlay.get("keys", {}).get(name)
         if store is None and overlay is None:
-            for spelling, own in self._store.get("keys", {}).items():
-                facts = self._knowledge.facts_of(own)
+            for spelling in _spellings(keys, name):
+                facts = self._knowledge.facts_of(keys[spelling])
                 if facts and facts.get("alias") == name:
                     return self.child(spelling)
             return self._resolve_from("any_key", name)
@@ -145,6 +145,21 @@ class Key:
         if store is None and overlay is None:
             return None
         return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
+
+
+_aliases: dict[int, tuple[Mapping[str, KeyFacts], dict[str, list[str]]]] = {}  # by the keys, which are kept for it
+
+
+def _spellings(keys: Mapping[str, KeyFacts], alias: str) -> list[str]:
+    """The keys of a section that have an alias in any release: to look at each of them takes as long as a lint."""
+    if id(keys) not in _aliases:
+        found: dict[str, list[str]] = {}
+        for spelling, own in keys.items():
+            runs = own.get("runs", (own,))
+            for name in {run["alias"] for run in runs if "alias" in run}:
+                found.setdefault(name, []).append(spelling)
+        _aliases[id(keys)] = keys, found
+    return _aliases[id(keys)][1].get(alias, [])
 
 
 class Target(Record):
@@ -477,6 +492,10 @@ class Knowledge:
         if self._trace is not None and since <= self._place:
             self._trace.starts_at(since if self._place <= until else until + 1)
         return since <= self._place <= until
+
+
+if TYPE_CHECKING:
+    KnownReleases = dict[tuple[str | None, ...], tuple[Knowledge, Trace]]  # by the key of the target
 
 
 def traced(target: Target) -> tuple[Knowledge, Trace]:

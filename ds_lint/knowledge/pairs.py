@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ds_lint.targets.pin import Pin
 
 
+# What specifiers allow together: every config of a project, and every launch of it, asks for the same.
+_known: dict[frozenset[tuple[str, str]], list[tuple[PairConflict, str, str]]] = {}
+
+
 class Clash(Record):
     """Two pins no releases of which work together: the newest known releases of them, and why those do not."""
 
@@ -50,6 +54,15 @@ def clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
 def _clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
     if len(pins) < 2:
         return
+    specifiers = frozenset((name, pin.specifier) for name, pin in pins.items())
+    if specifiers not in _known:
+        _known[specifiers] = list(_conflicts(pins))
+    for conflict, release, other in _known[specifiers]:
+        yield Clash(conflict, pins[conflict["library"]], release, pins[conflict["other"]], other)
+
+
+def _conflicts(pins: Mapping[str, Pin]) -> Iterator[tuple[PairConflict, str, str]]:
+    """The conflicts, each with the newest releases that have it."""
     store = tables.load("pairs")
     by_pair: dict[tuple[str, str], list[PairConflict]] = {}
     for conflict in store["conflicts"]:
@@ -65,7 +78,7 @@ def _clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
                 found = _of(conflicts, known.index(release), known_others.index(other_release), known, known_others)
                 if found is None:
                     break
-                first = first or Clash(found, pins[library], release, pins[other], other_release)
+                first = first or (found, release, other_release)
             else:
                 continue
             break

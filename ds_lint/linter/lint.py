@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.report import FileReport
-from ds_lint.knowledge.keys import knowledge, traced
+from ds_lint.knowledge.keys import Target, knowledge, traced
 from ds_lint.linter import engine
 from ds_lint.semantics import configs
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Severity
     from ds_lint.diagnostics.rule import Rule
-    from ds_lint.knowledge.keys import Target
+    from ds_lint.knowledge.keys import KnownReleases
     from ds_lint.knowledge.trace import Trace
     from ds_lint.linter.choice import Choice
     from ds_lint.semantics.basis import Basis
@@ -44,13 +44,17 @@ def lint_for(
     basis: Basis,
     rules: Iterable[Rule] | None = None,
     severities: Mapping[str, Severity] | None = None,
+    known: KnownReleases | None = None,
 ) -> FileReport:
     """The report for the releases that are possible; for an upgrade, what changes from the oldest to the newest.
 
     Comments in the document count. ``basis`` is for the newest of the releases. ``severities`` has, by code, the
-    severity of the findings of a rule where it is to be another than its own.
+    severity of the findings of a rule where it is to be another than its own. ``known`` is what was looked up for the
+    same document with other facts, by release: what one of the lints depends on is taken for what all do, which at
+    worst tells more releases apart.
     """
     rules = None if rules is None else list(rules)
+    known = {} if known is None else known
     basis = basis.but(pins=choice.pins) if choice.pins else basis
 
     def lint_by(only: list[Rule] | None, basis: Basis = basis) -> FileReport:
@@ -60,7 +64,9 @@ def lint_for(
         return report
 
     def lint_at(target: Target, before: Target | None = None) -> tuple[FileReport, Trace]:
-        at_target, trace = traced(target)
+        if target.key not in known:
+            known[target.key] = traced(Target(*target.key))
+        at_target, trace = known[target.key]
         return lint_by(rules, basis.but(knowledge=at_target, before=knowledge(before) if before else None)), trace
 
     if choice.is_range or basis.is_upgrade:

@@ -12,18 +12,17 @@ only leaves less for the rest.
 from __future__ import annotations
 
 import os
-import re
-from functools import lru_cache
 from itertools import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
     from types import ModuleType
 
-
-_SPECIAL = re.compile(r"[*?\[\\]")
+_SPECIAL = "*?[\\"
 _KEPT = 1000  # patterns; more than any settings have
+_known: dict[str, Glob] = {}  # functools and re cost a hook as much as its file, and few patterns need re
 
 _STAR, _FOLDERS, _SLASH = "*", "**/", "/"  # any other part of a pattern is an expression for one character
 _NOTHING = r"(?!)"
@@ -57,7 +56,7 @@ def matches(path: str, pattern: str) -> bool:
 
 def literal(path: str) -> str:
     """The pattern that means this file and no other; ``path`` is as ``relative`` gives it."""
-    pattern = re.sub(r"[*?[\\]", r"\\\g<0>", path)
+    pattern = "".join(f"\\{character}" if character in _SPECIAL else character for character in path)
     return pattern if "/" in pattern else f"/{pattern}"
 
 
@@ -72,10 +71,14 @@ def with_folders(path: str) -> Iterator[str]:
         yield path
 
 
-@lru_cache(_KEPT)
 def glob(pattern: str) -> Glob:
     """A pattern of the settings; ``./`` before it changes nothing."""
-    return Glob(pattern.removeprefix("./").rstrip("/") + "/" * pattern.endswith("/"))
+    found = _known.get(pattern)
+    if found is None:
+        if len(_known) >= _KEPT:
+            _known.clear()
+        found = _known[pattern] = Glob(pattern.removeprefix("./").rstrip("/") + "/" * pattern.endswith("/"))
+    return found
 
 
 class Glob:
@@ -88,10 +91,9 @@ class Glob:
         pattern = pattern.removesuffix("/")
         self.is_of_names = "/" not in pattern  # at any depth
         pattern = pattern.removeprefix("/")
-        special = _SPECIAL.search(pattern)
-        self._start = pattern[: special.start()] if special else pattern
-        self._rest = pattern[special.start() :] if special else ""
-        is_ending = self.is_of_names and self._rest[:1] == "*" and not _SPECIAL.search(self._rest, 1)
+        special = _first_special(pattern)
+        self._start, self._rest = pattern[:special], pattern[special:]
+        is_ending = self.is_of_names and self._rest[:1] == "*" and _first_special(self._rest[1:]) == len(self._rest) - 1
         self._suffix = self._rest[1:] if is_ending and not self._start else None
         self._expression: re.Pattern[str] | None = None
 
@@ -113,8 +115,15 @@ class Glob:
         if not path.startswith(self._start):
             return False
         if self._expression is None:
+            import re
+
             self._expression = re.compile(_expression(self._rest, is_of_names=self.is_of_names), re.DOTALL)
         return self._expression.fullmatch(path, len(self._start)) is not None
+
+
+def _first_special(pattern: str) -> int:
+    """Where a pattern begins to stand for more than itself; its end if it does not."""
+    return min((place for one in _SPECIAL if (place := pattern.find(one)) >= 0), default=len(pattern))
 
 
 def _expression(pattern: str, *, is_of_names: bool) -> str:
@@ -184,6 +193,8 @@ def _slash(pattern: str, at: int) -> int:
 
 def _part(pattern: str, at: int) -> tuple[str, int]:
     """The part that begins at a place, and where it ends."""
+    import re
+
     if slash := _slash(pattern, at):
         return _SLASH, at + slash
     match pattern[at]:
@@ -204,6 +215,8 @@ def _part(pattern: str, at: int) -> tuple[str, int]:
 
 def _set(pattern: str, at: int) -> tuple[str, int]:
     """The expression for a character of a set such as ``a-z_``, and where the set ends."""
+    import re
+
     is_negated = pattern[at] in "!^"
     at += is_negated
     begin, before, found = at, "", ""  # ``before``: what a range could begin with

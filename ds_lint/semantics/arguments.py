@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.facts.argument_values import WANTED, fields, kind_of, typed
+from ds_lint.facts.argument_values import WANTED, fields, is_accepted, kind_of
 from ds_lint.facts.training import field_of
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
@@ -34,7 +34,7 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     strangers = list(_strangers(config))
     yield from strangers
     for name, given in config.facts.training.given.items() if config.facts.training else ():
-        if given.is_flag and name in known and given.value is not UNKNOWN and typed(given, known[name]) is None:
+        if name in known and not is_accepted(given, known[name]) and given.is_flag and given.value is not UNKNOWN:
             written = f", got {given.value!r}" if given.value is not None else ""
             yield (name,), f"--{name} expects {WANTED[kind_of(known[name])]}{written}"
     gpu = config.facts.gpu

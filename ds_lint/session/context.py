@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
+    from ds_lint.knowledge.keys import KnownReleases
     from ds_lint.linter.choice import Choice
     from ds_lint.semantics.basis import Basis
     from ds_lint.session.material import Material
@@ -75,10 +76,11 @@ class LintContext:
 
         if not document.is_python:  # there the call tells what it adds
             document.is_fragment |= any(one.fills_in for one in material)
+        known: KnownReleases = {}
         return linted(
             self.basis,
             material,
-            lambda basis: lint_for(self.choice, document, basis, rules, self.severities),
+            lambda basis: lint_for(self.choice, document, basis, rules, self.severities, known),
         )
 
     def fixed(self, configs: Sequence[Document], safeties: Collection[str]) -> list[FileReport]:

@@ -6,6 +6,7 @@ import os
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.launched import LaunchFacts
+from ds_lint.facts.reads import Reads
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -23,10 +24,23 @@ if TYPE_CHECKING:
 
 def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], FileReport]) -> FileReport:
     """The report on a config by each recipe or launch, those that say the same taken together."""
-    groups = grouped(material)
-    reports = [lint(with_material(group[0], basis)) for group in groups]
-    for report, (first, *_) in zip(reports, groups, strict=True):
+    groups: list[list[Material]] = []
+    reports: list[FileReport] = []
+    answered: dict[object, list[tuple[Reads, list[Material]]]] = {}  # by what is alike beside values of arguments
+    for group in grouped(material):
+        first, reads = group[0], None
+        if isinstance(first, LaunchFacts):
+            alike = answered.setdefault(first.circumstances, [])
+            same = next((others for before, others in alike if before.answer(first)), None)
+            if same is not None:
+                same += group
+                continue
+            reads = Reads(first)
+            alike.append((reads, group))
+        report = lint(with_material(first if reads is None else reads.launch, basis))
         _doubt(report, first, basis, lint)
+        groups.append(group)
+        reports.append(report)
     alone = {identity for identity, _ in _identified(lint(basis))}
     whole = reports[0]
     by_identity: dict[object, list[int]] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from ds_lint.source.languages import IN_YAML
 
 TYPE_CHECKING = False
@@ -12,17 +10,19 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Node
 
 # Every config, and every call that makes one, has one of these words in some spelling; no other file is even parsed.
-_MARKS = re.compile(
-    rb"zero.?optimi[sz]|train_micro_batch|train_batch_size|wall_clock_breakdown|steps_per_print|gradient_clipping"
-    rb"|zero_allow_untested|zero_force_ds|activation_checkpointing|offload_(?:optimizer|param)|loss_scale_window"
-    rb"|compute_environment|distributed_type|DeepSpeedPlugin|DeepSpeedStrategy|strategy\W{1,6}deepspeed|deepspeed_stage_\d"
-)
+_MARKS = (
+    b"train_micro_batch", b"train_batch_size", b"wall_clock_breakdown", b"steps_per_print", b"gradient_clipping",
+    b"zero_allow_untested", b"zero_force_ds", b"activation_checkpointing", b"offload_optimizer", b"offload_param",
+    b"loss_scale_window", b"compute_environment", b"distributed_type", b"DeepSpeedPlugin", b"DeepSpeedStrategy",
+)  # fmt: skip
+_SPELLED = rb"zero.?optimi[sz]|strategy\W{1,6}deepspeed|deepspeed_stage_\d"
+_MARK = rb"|".join((_SPELLED, *_MARKS))
 
 NAMES_CONFIG = "deepspeed"  # the key with which a recipe names a config, or holds it
-_NAMES_CONFIG = re.compile(rb"""^deepspeed[ \t]*:|["']deepspeed["'][ \t\r\n]*:""", re.MULTILINE)
+_NAMES_CONFIG = rb"""(?m)^deepspeed[ \t]*:|["']deepspeed["'][ \t\r\n]*:"""
 LONGEST_RECIPE = 200_000  # characters; recipes are short, and PyYAML needs seconds for a megabyte
 
-_ZERO = re.compile(r"zero.?optimi[sz]", re.IGNORECASE)  # also where it is misspelled
+_ZERO = r"(?i)zero.?optimi[sz]"  # also where it is misspelled
 
 # Top-level keys that are DeepSpeed's alone, each with the kinds of value that it has in a config.
 _OWN = {
@@ -84,7 +84,11 @@ _CONTAINERS = ("object", "array")
 
 def may_be_recipe(data: bytes) -> bool:
     """Whether it is worth parsing a YAML or JSON to find out if it is a recipe."""
-    return len(data) < LONGEST_RECIPE and _NAMES_CONFIG.search(data) is not None
+    if len(data) >= LONGEST_RECIPE or NAMES_CONFIG.encode() not in data:
+        return False
+    import re
+
+    return re.search(_NAMES_CONFIG, data) is not None
 
 
 def recipe_keys(root: Node | None) -> tuple[str, list[str]]:
@@ -120,26 +124,44 @@ def as_recipe(document: Document) -> bool:
 
 def looks_like_accelerates(text: str) -> bool:
     """The same of a YAML that cannot be read."""
+    import re
+
     keys = set(re.findall(r"^(\w+)[ \t]*:", text, re.MULTILINE))
     return not keys.isdisjoint(_ACCELERATES) and len(keys & {*_ACCELERATES, *_BESIDE}) * 2 >= max(len(keys), 4)
 
 
 def looks_like_python(text: str) -> bool:
     """Whether a module that cannot be read has a key of a config, or a call that makes one."""
+    import re
+
     keys = set(re.findall(r"['\"](\w+)['\"]\]?\s*[:=]", text)) | set(re.findall(r"\b(\w+)\s*=\s*(?:dict\(|\{)", text))
     return not keys.isdisjoint(_OWN) or re.search(r"\bDeepSpeed(?:Plugin|Strategy)\(", text) is not None
 
 
 def may_be_config(data: bytes) -> bool:
     """Whether it is worth parsing this file to find out."""
-    return _MARKS.search(data) is not None or b"\x00" in data[:4]
+    return _has_mark(data) or b"\x00" in data[:4]
+
+
+def _has_mark(data: bytes) -> bool:
+    if any(mark in data for mark in _MARKS) or b"zero_optimiz" in data:
+        return True
+    is_spelled = b"optimi" in data and b"zero" in data
+    if not (is_spelled or b"deepspeed_stage_" in data or (b"strategy" in data and b"deepspeed" in data)):
+        return False  # most files, and importing re would take a hook longer than its file
+    import re
+
+    return re.search(_SPELLED, data) is not None
 
 
 def may_be_in_python(data: bytes) -> bool:
     """The same of a module, which takes longer to read; ``per_device_train_batch_size`` says nothing there."""
-    return any(
-        match[0] not in _OF_YAML and data[match.start() - 1 : match.start()] != b"_" for match in _MARKS.finditer(data)
-    )
+    if not _has_mark(data):
+        return False
+    import re
+
+    marks = re.finditer(_MARK, data)
+    return any(match[0] not in _OF_YAML and data[match.start() - 1 : match.start()] != b"_" for match in marks)
 
 
 def is_config(document: Document) -> bool:
@@ -152,13 +174,22 @@ def telling_keys(root: Node | None) -> list[str]:
     if root is None or root.kind != "object" or _is_of_a_framework(root):
         return []
     kinds = _OWN["zero_optimization"]
-    if zero := [member.key for member in root.members if _ZERO.search(member.key) and member.value.kind in kinds]:
+    if zero := [member.key for member in root.members if _is_zero(member.key) and member.value.kind in kinds]:
         return zero
     if own := _keys_of(root, _OWN):
         return own
     shared = _keys_of(root, _SHARED)  # two make a config if they are most of it, and not just anybody's
     is_most = len(shared) >= 2 and 2 * len(shared) >= len(root.members)
     return shared if is_most and not all(key in _ANYBODYS for key in shared) else []
+
+
+def _is_zero(key: str) -> bool:
+    lowered = key.lower()
+    if key == "zero_optimization" or (key.isascii() and not ("zero" in lowered and "optimi" in lowered)):
+        return key == "zero_optimization"
+    import re
+
+    return re.search(_ZERO, key) is not None
 
 
 def _is_of_a_framework(root: Node) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Numbers = tuple[int, ...]
 
 _OPERATORS = ("==", "!=", ">=", "<=", "~=", ">", "<")
+_numbers: dict[str, Numbers | None] = {}  # by version: each is compared with others again and again
 _MOST_DIGITS = 18  # a date has 8; Python refuses to read a number of more than 4300
 
 
@@ -89,6 +90,12 @@ def _begins_with(release: Numbers, length: int, wanted: Numbers) -> bool:
 
 def numbers_of(version: str) -> Numbers | None:
     """The numbers of a plain version, the same for 1.15 and 1.15.0; None for any other version."""
+    if version not in _numbers:
+        _numbers[version] = _parsed(version)
+    return _numbers[version]
+
+
+def _parsed(version: str) -> Numbers | None:
     parts = version.split(".")
     if not version.isascii() or not all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in parts):
         return None

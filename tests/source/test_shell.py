@@ -7,6 +7,7 @@ stand in the script. A value that is unknown to the reader may be anything.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from ds_lint.source import shell
 from ds_lint.source.dialect import as_hjson_reads
+from ds_lint.source.shell import syntax
 from ds_lint.source.tree import plain, walk
 
 BODY = '{"train_micro_batch_size_per_gpu": 8, "zero_optimization": {"stage": 2}}'
@@ -268,3 +270,16 @@ def test_any_text_gives_an_answer(text):
         for _, member in walk(document.root):
             assert 0 <= member.key_span.start <= member.key_span.end <= len(text)
             assert 0 <= member.value.span.start <= member.value.span.end <= len(text)
+
+
+def test_the_grammar_is_loaded_without_what_its_package_imports():
+    program = "import sys; from ds_lint.source.shell.syntax import parse; print(parse('echo').kind)\n"
+    program += "print('importlib.resources' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["program", "False"]
+
+
+def test_a_grammar_of_another_shape_is_imported(monkeypatch):
+    package = importlib.import_module("tree_sitter_bash")
+    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda *_: None)
+    assert syntax._grammar() is package

@@ -1,10 +1,10 @@
 """Run benchmarks, and record what they print for the page of the documentation.
 
-    python -m tools.bench start edit        these
-    python -m tools.bench                   all of them: minutes
+    python -m tools.bench start edit                    these
+    python -m tools.bench --projects FOLDER ...         all of them: minutes
+    python -m tools.bench                               all but that of public projects, which are these folders
 
-On a machine that does nothing else, with the interpreter of the environment that ds-lint is installed in, and with
-PYTHONDONTWRITEBYTECODE unset.
+On a machine that does nothing else, with the interpreter of the environment that ds-lint is installed in.
 ``results.json`` has, for each, what was printed, when, and on which machine.
 """
 
@@ -29,10 +29,13 @@ LIBRARIES = ("deepspeed", "transformers", "accelerate", "torch")
 def main() -> None:
     """Run, print and record."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("benches", nargs="*", metavar="BENCH", default=list(BENCHES), help=", ".join(BENCHES))
+    options.add_argument("benches", nargs="*", metavar="BENCH", help=", ".join(BENCHES))
+    options.add_argument("--projects", nargs="+", metavar="FOLDER", default=[], help="the folders that projects checks")
+    chosen = options.parse_args()
+    folders = [str(Path(folder).resolve()) for folder in chosen.projects]
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    for bench in options.parse_args().benches:
-        command = [sys.executable, "-m", f"tools.bench.{bench}"]
+    for bench in chosen.benches or [bench for bench in BENCHES if folders or bench != "projects"]:
+        command = [sys.executable, "-m", f"tools.bench.{bench}", *(folders if bench == "projects" else ())]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
         sys.stdout.write(done.stdout)
         results[bench] = {

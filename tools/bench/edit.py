@@ -3,7 +3,7 @@
     python -m tools.bench.edit
 
 A real server over pipes, one character typed at a time into a config of 4 KB, as an editor sends it, 50 in a second.
-Wall time, and CPU time of the server where the system tells it (Linux); then the same with a launch of the config, with
+Wall time, and CPU time of the server where the system tells it (Linux); then the same with launches of the config, with
 findings in the text, with a range of releases to lint with, and for hover and completion. Last, from the start of the
 process to the answer to ``initialize``. Ratios are to ``python -c pass`` of the same interpreter.
 """
@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools import json_rpc
+from tools.bench.size_texts import CLEAN, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).parent.parent.parent
-CLEAN = json.loads((ROOT / "examples" / "clean.json").read_text(encoding="utf-8"))
 MISTAKES = {"gradient_cliping": 1.0, "zero_optimisation": {}, "fp16": {"enabled": "yes", "los_scale": 0}}
-LAUNCH = "deepspeed --num_gpus 8 train.py --deepspeed_config ds_config_launched.json\n"
+LAUNCHES = 20
+LAUNCH = "deepspeed --num_gpus {} train.py --deepspeed_config ds_config_{}.json\n"
 STARTS, EDITS = 7, 300
 SIZE = 4096  # of the config, in bytes
 WARM_UP = 20
@@ -144,9 +144,12 @@ def main() -> None:
         bench.run("an edit of a clean config", text.type)
         bench.run("hover", lambda: text.ask("textDocument/hover"))
         bench.run("completion", lambda: text.ask("textDocument/completion"))
-        (Path(folder) / "run.sh").write_text(LAUNCH, encoding="utf-8")
-        launched = Text(server, folder, "ds_config_launched.json", clean)
-        bench.run("an edit of a config that is launched", launched.type)
+        for name, launches in {"once": 1, "often": LAUNCHES}.items():
+            commands = "".join(LAUNCH.format(number + 2, name) for number in range(launches))
+            (Path(folder) / f"{name}.sh").write_text(commands, encoding="utf-8")
+        bench.run("an edit of a config with a launch", Text(server, folder, "ds_config_once.json", clean).type)
+        often = Text(server, folder, "ds_config_often.json", clean)
+        bench.run(f"an edit of a config with {LAUNCHES} launches", often.type)
         text = Text(server, folder, "ds_config_broken.json", broken)
         bench.run(f"an edit with {text.findings} findings", text.type)
         ranged = Path(folder) / "ranged"

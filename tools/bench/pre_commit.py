@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
-CONFIG = json.loads((ROOT / "examples" / "clean.json").read_text(encoding="utf-8"))
+from tools.bench.size_texts import ROOT, own_config
+
 CONFIGS, OTHERS = 10, 1000  # files that are configs, and other JSON
 OTHER = {"model_type": "llama", "torch_dtype": "bfloat16", "hidden_size": 4096, "num_hidden_layers": 32}
 
@@ -62,8 +62,7 @@ def main() -> None:
 def _fill(project: Path) -> None:
     """A repository with configs, other JSON files and the hooks."""
     for number in range(CONFIGS):
-        config = {**CONFIG, "steps_per_print": number + 1}
-        (project / f"config-{number}.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+        (project / f"config-{number}.json").write_text(json.dumps(own_config(number), indent=2), encoding="utf-8")
     for number in range(OTHERS):
         (project / f"other-{number}.json").write_text(json.dumps({**OTHER, "seed": number}), encoding="utf-8")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout

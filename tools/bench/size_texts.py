@@ -1,9 +1,10 @@
-"""Projects of any size, one for each reader: what the benchmark of sizes checks, and the command that checks it."""
+"""Projects of any size, and the command that checks each: for every reader, and for what a project has many of."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import output
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Files = dict[str, str]
+
+ROOT = Path(__file__).parent.parent.parent
+CLEAN: dict[str, Any] = json.loads((ROOT / "examples" / "clean.json").read_text(encoding="utf-8"))
 
 
 class Case(NamedTuple):
@@ -20,6 +24,16 @@ class Case(NamedTuple):
     files: Callable[[int], Files]
     units: int
     command: tuple[str, ...] = ("check",)
+
+    def write(self, folder: Path, count: int) -> int:
+        """Write the project of so many units, and return its bytes."""
+        (folder / ".git").mkdir()  # what lies above is another project
+        size = 0
+        for name, text in self.files(count).items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            size += path.write_text(text, encoding="utf-8")
+        return size
 
 
 _TOP = '"train_micro_batch_size_per_gpu": 1,\n'
@@ -219,3 +233,125 @@ OTHERS = (
     Case("--show-files", lambda n: {f"d{i % 7}/ds_{i}.json": _DS for i in range(n)}, 50, ("check", "--show-files")),
 )
 ALL = (*READERS, *FIXES, *FORMATS, *OTHERS)
+
+
+def own_config(number: int) -> dict[str, Any]:
+    """A clean config of its own for every file: other numbers, another order."""
+    config = {**CLEAN, "steps_per_print": number + 1}
+    names = list(config)
+    return {name: config[name] for name in names[number % len(names) :] + names[: number % len(names)]}
+
+
+_TRAINER = """\
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+(arguments,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+Trainer(args=arguments).train()
+"""
+_MODULE = """\
+import torch
+from transformers import PreTrainedModel
+
+from model.configuration import Configuration
+
+
+class Model#(PreTrainedModel):
+    config_class = Configuration
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(config.hidden_size, #) for _ in range(config.layers))
+
+    def forward(self, hidden, labels=None):
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return hidden
+"""
+_SCRIPT = """\
+set -x
+GPUS=${GPUS:-8}
+BATCH_SIZE=${BATCH_SIZE:-128}
+PER_DEVICE_BATCH_SIZE=${PER_DEVICE_BATCH_SIZE:-EACH}
+GRADIENT_ACC=$((BATCH_SIZE / PER_DEVICE_BATCH_SIZE / GPUS))
+export PYTHONPATH="${PYTHONPATH}:$(pwd)"
+OUTPUT_DIR='work_dirs/#'
+if [ ! -d "$OUTPUT_DIR" ]; then
+  mkdir -p "$OUTPUT_DIR"
+fi
+torchrun --nnodes=1 --node_rank=0 --master_addr=127.0.0.1 --nproc_per_node=${GPUS} --master_port=34229 \\
+  train.py \\
+  --output_dir ${OUTPUT_DIR} \\
+  --bf16 True \\
+  --num_train_epochs 1 \\
+  --per_device_train_batch_size ${PER_DEVICE_BATCH_SIZE} \\
+  --gradient_accumulation_steps ${GRADIENT_ACC} \\
+  --learning_rate 2e-5 \\
+  --weight_decay 0.05 \\
+  --lr_scheduler_type "cosine" \\
+  --deepspeed "configs/CONFIG.json" \\
+  2>&1 | tee -a "${OUTPUT_DIR}/training_log.txt"
+"""
+
+
+def _newest(library: str) -> list[str]:
+    """The releases that ds-lint knows, the newest one last."""
+    releases: list[str] = json.loads((ROOT / "schemas" / f"{library}.json").read_text(encoding="utf-8"))["releases"]
+    return releases
+
+
+def _checked_for(count: int) -> Files:
+    """The settings with so many releases of DeepSpeed, whatever is installed beside ds-lint."""
+    first, last = _newest("deepspeed")[-count], _newest("deepspeed")[-1]
+    settings = [f'deepspeed-version = "{last if count == 1 else f">={first},<={last}"}"']
+    settings += [f'{library}-version = "{_newest(library)[-1]}"' for library in ("transformers", "accelerate")]
+    return {"ds-lint.toml": "\n".join(settings) + "\n"}
+
+
+def _launches(options: Callable[[int], str], releases: int) -> Callable[[int], Files]:
+    """One config, and so many launches of it with options of their own."""
+    return lambda count: {
+        **_checked_for(releases),
+        "ds.json": _DS,
+        "train.py": _TRAINER,
+        "run.sh": "".join(f"{_RUN[:-1]} {options(number)}\n" for number in range(count)),
+    }
+
+
+def _seed(number: int) -> str:
+    return f"--seed {number}"
+
+
+def _batch(number: int) -> str:
+    return f"--per_device_train_batch_size {number + 1}"
+
+
+def _releases(count: int) -> Files:
+    return _launches(_batch, count)(20)
+
+
+def _repository(count: int) -> Files:
+    """So many scripts; for each eight of them a config, and for each of them two modules."""
+    configs = {f"configs/{number}.json": _DS for number in range((count + 7) // 8)}
+    scripts = {
+        f"scripts/{number}.sh": _SCRIPT.replace("CONFIG", str(number // 8))
+        .replace("EACH", str(number % 4 + 1))
+        .replace("#", str(number))
+        for number in range(count)
+    }
+    modules = {f"model/m{number}.py": _MODULE.replace("#", str(number + 1)) for number in range(2 * count)}
+    return {**_checked_for(50), "train.py": _TRAINER, **configs, **scripts, **modules}
+
+
+def _configs(count: int) -> Files:
+    return {f"{number}.json": json.dumps(own_config(number), indent=2) for number in range(count)}
+
+
+GROWING = (
+    Case("configs in one call", _configs, 125, ("check", "*.json")),
+    Case("launches, other seeds, 1 release", _launches(_seed, 1), 50),
+    Case("launches, other seeds, 50 releases", _launches(_seed, 50), 50),
+    Case("launches, other batches, 1 release", _launches(_batch, 1), 50),
+    Case("launches, other batches, 50 releases", _launches(_batch, 50), 50),
+    Case("releases, 20 launches with other batches", _releases, 10),
+    Case("scripts, 2 modules and 1/8 config for each", _repository, 24),
+)

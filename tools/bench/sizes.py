@@ -10,19 +10,17 @@ the larger one takes less than 0.1 s, the ratio says nothing and is left out.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.bench.cost import CHECKOUT, cost
 from tools.bench.size_texts import ALL
 
 if TYPE_CHECKING:
     from tools.bench.size_texts import Case
 
-ROOT = Path(__file__).parent.parent.parent
 TIMES = 10
 MOST = 15.0  # times the time
 _LEAST = 0.1  # seconds that a ratio is taken of
@@ -44,9 +42,9 @@ def main() -> None:
 
 def _line(case: Case) -> bool:
     """Print the line of one kind of input, and return whether it grows too fast."""
-    start, _ = measured(case, 1, _LONGEST)
-    small, size = measured(case, case.units, _LONGEST)
-    large, _ = measured(case, case.units * TIMES, _LONGEST)
+    start, _ = _measured(case, 1)
+    small, size = _measured(case, case.units)
+    large, _ = _measured(case, case.units * TIMES)
     ratio = grown(start, small, large)
     is_slow = ratio is not None and ratio > MOST
     shown = f"{ratio:6.1f}" if ratio is not None else "     -"
@@ -62,35 +60,12 @@ def grown(start: float, small: float, large: float) -> float | None:
     return (large - start) / max(small - start, _LEAST / TIMES)
 
 
-def measured(case: Case, units: int, most: int) -> tuple[float, int]:
-    """The CPU seconds of one process, at most so many, and the bytes of its input."""
+def _measured(case: Case, units: int) -> tuple[float, int]:
+    """The CPU seconds of one process, and the bytes of its input."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in case.files(units).items():
-            path = Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ds_lint", *case.command],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: _limit(most),  # noqa: PLW1509 - no threads here
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1, -9, -24):
-        sys.stdout.write(f"{case.name}: exit status {process.returncode}\n")
-    return used.ru_utime + used.ru_stime, size
-
-
-def _limit(seconds: int) -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        size = case.write(Path(folder), units)
+        took = cost([*CHECKOUT, *case.command], Path(folder), most=_LONGEST, statuses=(0, 1, -9, -24))
+    return took.cpu, size
 
 
 if __name__ == "__main__":

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 SOURCES = "https://github.com/ds-lint/ds-lint/blob/main/"  # of what is not on the site
 
-_ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "rules": "rules/index.md"}
+_ELSEWHERE = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "rules": "rules/index.md",
+    "tools/bench/results.json": "benchmarks.md",
+}
 _TRANSLATED = re.compile(r"rules/(\w+)/(README|[^/]+)\.md")
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
 

@@ -15,8 +15,8 @@ INTRODUCTION = """\
 # Benchmarks
 
 Seconds depend on the machine, and even on the day; what compares is the ratio to something that ran beside it, in
-turns. Nothing here is asserted by a test. In a checkout, `python -m tools.bench` repeats them all, on a machine that
-does nothing else.
+turns. Nothing here is asserted by a test. In a checkout, on a machine that does nothing else, each section's command
+repeats its figures, and `python -m tools.bench` those of all.
 """
 
 

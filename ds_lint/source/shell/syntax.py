@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.source.shell.heredocs import Heredocs
 
@@ -160,6 +160,21 @@ def _is_operator(node: Node) -> bool:
 @cache
 def _language() -> Language:
     import tree_sitter
-    import tree_sitter_bash
 
-    return tree_sitter.Language(tree_sitter_bash.language())
+    return tree_sitter.Language(_grammar().language())
+
+
+def _grammar() -> Any:
+    """The compiled module of tree-sitter-bash; its package imports ``importlib.resources``, for its queries."""
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    package = PathFinder.find_spec("tree_sitter_bash")
+    spec = package and PathFinder.find_spec("tree_sitter_bash._binding", package.submodule_search_locations)
+    if spec is None or spec.loader is None:  # it is in an archive, or has another shape
+        import tree_sitter_bash
+
+        return tree_sitter_bash
+    compiled = module_from_spec(spec)
+    spec.loader.exec_module(compiled)
+    return compiled
