@@ -91,15 +91,15 @@ CHECKPOINTED = {**FLAGS, "per_device_train_batch_size": 1, "gradient_checkpointi
     [
         ({**PLAIN, **zero(0)}, None, 4096, ("100GB",), {"ZeRO stage 2", "activation checkpointing"}),
         (
-            {**PLAIN, **zero(2)}, None, 4096, ("26GB",),
+            {**PLAIN, **zero(2)}, None, 4096, ("26.8GB",),
             {"ZeRO stage 3", "activation checkpointing", "optimizer and parameter offload to NVMe", "micro batch 1"},
         ),
         (
-            {**PLAIN, **zero(3, offload_optimizer=CPU, offload_param=CPU)}, None, 4096, ("15GB",),
+            {**PLAIN, **zero(3, offload_optimizer=CPU, offload_param=CPU)}, None, 4096, ("16GB",),
             {"model built in shards", "activation checkpointing", "micro batch 1"},
         ),
         (
-            {**AUTO, **zero(2, offload_optimizer={"pin_memory": False})}, FLAGS, 4096, ("26GB",),
+            {**AUTO, **zero(2, offload_optimizer={"pin_memory": False})}, FLAGS, 4096, ("27GB",),
             {"ZeRO stage 3", "activation checkpointing", "optimizer offload to the CPU", "micro batch 2"},
         ),
         (

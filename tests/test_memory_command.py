@@ -124,12 +124,15 @@ def test_a_run_that_does_not_fit_has_status_1_and_gets_advice(memory, described)
     said = memory("ds.json", *FACTS, "--gpu-memory", "33.8GB")
     assert said.status == 1
     assert "does not fit: GPU has 33.8 GiB, but the run takes at least " in said.out
-    assert "\n  ZeRO stage 3: " in said.out
-    assert "\n      zero_optimization.stage = 3\n" in said.out
+    assert "\n  ZeRO stage 3, optimizer offload to the CPU: " in said.out
+    assert '\n      zero_optimization.stage = 3\n      zero_optimization.offload_optimizer.device = "cpu"\n' in said.out
     found = described("ds.json", *FACTS, "--gpu-memory", "33.8GB")
     assert found["fits"]["gpu"] is False
-    first = next(one for one in found["advice"] if one["change"] == "ZeRO stage 3")
-    assert first["writes"] == [{"place": "config", "key": "zero_optimization.stage", "value": 3}]
+    first = next(one for one in found["advice"] if one["change"] == "ZeRO stage 3, optimizer offload to the CPU")
+    assert first["writes"] == [
+        {"place": "config", "key": "zero_optimization.stage", "value": 3},
+        {"place": "config", "key": "zero_optimization.offload_optimizer.device", "value": "cpu"},
+    ]
     assert first["rank_bytes"]["most"] <= 33.8 * 2**30 < found["rank"]["total"]["bytes"]["least"]
     assert all(one["rank_bytes"]["most"] <= 33.8 * 2**30 for one in found["advice"])
 

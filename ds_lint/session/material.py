@@ -27,9 +27,10 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     groups: list[list[Material]] = []
     reports: list[FileReport] = []
     answered: dict[object, list[tuple[Reads, list[Material]]]] = {}  # by what is alike beside values of arguments
-    for group in grouped(material):
+    distinct = grouped(material)
+    for group in distinct:
         first, reads = group[0], None
-        if isinstance(first, LaunchFacts):
+        if isinstance(first, LaunchFacts) and len(distinct) > 1:
             alike = answered.setdefault(first.circumstances, [])
             same = next((others for before, others in alike if before.answer(first)), None)
             if same is not None:
@@ -80,12 +81,17 @@ def grouped(material: Sequence[Material]) -> list[list[Material]]:
         if isinstance(one, LaunchFacts) and one.recipe is not None
     }
     again = {one.script_path for one in material if isinstance(one, LaunchFacts) and one.starts_itself}
-    alike: dict[object, list[Material]] = {}
+    kept: list[Material] = []
     for one in material:
         if isinstance(one, LaunchFacts) and one.script_path in again and one.only_starts_script:
             continue
         if not isinstance(one, LaunchFacts) and os.path.abspath(one.document.path) in started:
             continue
+        kept.append(one)
+    if len(kept) == 1:
+        return [kept]
+    alike: dict[object, list[Material]] = {}
+    for one in kept:
         alike.setdefault(one.says, []).append(one)
     return list(alike.values())
 
