@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Span
 
 Value = TypeVar("Value")
+Names = tuple[tuple[str, str], ...]  # each where a value is, and its name there
 # Where values are: the words of the command, the arguments by the reading of the program and by that of
 # HfArgumentParser, and the training arguments with what they are by default.
 _WORDS, _ARGUMENTS, _FLAGS, _TRAINING, _DEFAULTS = "words", "arguments", "flags", "training", "defaults"
@@ -29,13 +30,13 @@ class Reads:
     """The values that were read of a launch. ``launch`` is the one that notes it."""
 
     def __init__(self, launch: LaunchFacts) -> None:
-        self._before = launch
         self._read: set[tuple[str, str]] = set()
         self.launch = self._noting(launch)
 
-    def answer(self, other: LaunchFacts) -> bool:
-        """Whether a lint with another launch, which is alike but for values, would read the same values."""
-        return all(_value(self._before, *one) == _value(other, *one) for one in self._read)
+    @property
+    def names(self) -> Names:
+        """Which values were read: a lint with a launch that is alike, and has the same values there, finds the same."""
+        return tuple(sorted(self._read))
 
     def _noting(self, launch: LaunchFacts) -> LaunchFacts:
         words = self._noter(_WORDS, "")
@@ -68,6 +69,11 @@ class Reads:
 
     def _noter(self, table: str, name: str) -> Callable[[], None]:
         return lambda: self._read.add((table, name))
+
+
+def values_at(names: Names, facts: LaunchFacts) -> tuple[str, ...]:
+    """The values of a launch that were read of another one."""
+    return tuple(_value(facts, table, name) for table, name in names)
 
 
 def _value(facts: LaunchFacts, table: str, name: str) -> str:

@@ -6,7 +6,7 @@ import os
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.launched import LaunchFacts
-from ds_lint.facts.reads import Reads
+from ds_lint.facts.reads import Reads, values_at
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
+    from ds_lint.facts.reads import Names
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.semantics.basis import Basis
 
@@ -26,19 +27,22 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     """The report on a config by each recipe or launch, those that say the same taken together."""
     groups: list[list[Material]] = []
     reports: list[FileReport] = []
-    answered: dict[object, list[tuple[Reads, list[Material]]]] = {}  # by what is alike beside values of arguments
+    # By what is alike beside values of arguments, and by the values that were read of others: the group of those.
+    answered: dict[object, dict[Names, dict[tuple[str, ...], list[Material]]]] = {}
     distinct = grouped(material)
     for group in distinct:
-        first, reads = group[0], None
+        first = group[0]
+        reads: Reads | None = None
         if isinstance(first, LaunchFacts) and len(distinct) > 1:
-            alike = answered.setdefault(first.circumstances, [])
-            same = next((others for before, others in alike if before.answer(first)), None)
-            if same is not None:
-                same += group
+            alike = answered.setdefault(first.circumstances, {})
+            same = (groups_of.get(values_at(names, first)) for names, groups_of in alike.items())
+            if (answer := next(filter(None, same), None)) is not None:
+                answer += group
                 continue
             reads = Reads(first)
-            alike.append((reads, group))
         report = lint(with_material(first if reads is None else reads.launch, basis))
+        if reads is not None and isinstance(first, LaunchFacts):
+            alike.setdefault(reads.names, {})[values_at(reads.names, first)] = group
         _doubt(report, first, basis, lint)
         groups.append(group)
         reports.append(report)
