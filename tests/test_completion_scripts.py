@@ -6,6 +6,7 @@ import argparse
 
 import pytest
 
+from ds_lint.commands import completion
 from ds_lint.commands.completion import commands
 from ds_lint.commands.options import SHELLS
 from ds_lint.commands.parser import command_line
@@ -32,6 +33,11 @@ def test_every_option_is_known_but_those_that_are_hidden(told):
     for name, parser in subcommands.choices.items():
         known = {spelling for option in told[name].options for spelling in option.names}
         assert known == set(parser._option_string_actions) - {"--smoke-join", "--gpus"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_has_the_options_of_every_command(shell, run):
+    assert run("completion", shell).stdout == completion.SHELLS[shell](commands(command_line()))
 
 
 def test_what_an_option_takes(told):

@@ -36,7 +36,7 @@ examples:
 
 def parse(arguments: list[str]) -> int:
     """Run the subcommand that the command line names."""
-    parser = command_line(arguments)
+    parser = command_line(None if "completion" in arguments else arguments)  # a shell completes the options of all
     arguments, behind = _split(arguments)
     options, left = parser.parse_known_args(_for_argparse(arguments))
     options.parser = parser
