@@ -277,7 +277,7 @@ def test_parts_that_need_no_editor(program):
 
 def test_the_server_is_worth_starting_for_the_texts_that_the_command_line_looks_at():
     marks = (EXTENSION / "src" / "marks.ts").read_text()
-    assert recognition._MARKS.pattern.decode() in marks
+    assert recognition._MARK.decode() in marks
 
 
 def _play(node, extensions, tmp_path_factory, first="untrusted"):

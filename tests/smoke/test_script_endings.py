@@ -214,7 +214,10 @@ def test_the_semaphores_of_a_killed_rank_are_removed(command):
     """
     command.run(code)
     name = Path(command.plan.folder, "name").read_text().split("/")[1].strip()
-    assert not os.path.exists(os.path.join(SHARED_MEMORY, f"sem.{name}"))
+    latest = time.monotonic() + 20  # on a busy machine
+    while os.path.exists(os.path.join(SHARED_MEMORY, f"sem.{name}")):
+        assert time.monotonic() < latest
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("launcher", ["accelerate", "train.py"])
