@@ -73,7 +73,7 @@ def pairs_of_pages():
                 yield pair(f"{rule.code}:{example.line}", example.config, example.fixed.safeties)
 
 
-@pytest.fixture(scope="module", params=[60, pytest.param(800, marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=[120, pytest.param(800, marks=pytest.mark.long)])
 def pairs(request) -> list[Pair]:
     """All of them, trained at once."""
     count = request.param
