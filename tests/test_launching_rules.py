@@ -64,8 +64,8 @@ def codes(findings):
 def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
     (finding,) = found(launch, files={"hosts": "a slots=4\nb slots=4\n"})
     assert finding["code"] == code
-    assert (finding["path"], finding["related"][0]["path"]) == ("./ds.json", "./run.sh")
-    assert f"./run.sh:{launch.count(chr(10)) + 1}" in finding["message"]
+    assert (finding["path"], finding["related"][0]["path"]) == ("./run.sh", "./ds.json")
+    assert finding["span"]["start"]["line"] == launch.count("\n") + 1
 
 
 PLACEHOLDER = "torchrun train.py <normal cl args> --deepspeed ds.json --bf16"
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_other_ranks(found, script, flags):
     files = {"train.py": script, **states(4)}
     (finding,) = found(f"deepspeed --num_gpus 2 train.py {flags}", files=files)
     assert finding["code"] == "DS836"
-    assert [place["path"] for place in finding["related"]] == ["./train.py", "./run.sh"]
+    assert [one["path"] for one in (finding, *finding["related"])] == ["./train.py", "./ds.json", "./run.sh"]
     assert found(f"deepspeed --num_gpus 4 train.py {flags}", files=files) == []
     assert found(f"deepspeed --num_gpus 2 train.py {flags}", "--world-size", "4", files=files) == []
     universal = {**STAGE_3, "checkpoint": {"load_universal": True}}

@@ -45,7 +45,7 @@ def zero_on_one_rank(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS830", "no-launcher", severity="warning", effects=("rejected", "no-effect", "risk"), keys=())
+@rule("DS830", "no-launcher", severity="warning", effects=("rejected", "no-effect", "risk"), keys=(), elsewhere=True)
 def no_launcher(config: Config) -> Iterator[Problem]:
     """Python starts the script, and nothing tells it which rank it is.
 
@@ -63,7 +63,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {launch.launch.script}, {launch.origin}, {has}: {happens}",
+        f"`{launch.launch.launcher}` starts {launch.launch.script} {has}: {happens}",
         outcome,
         help="Start the script with `deepspeed`, `torchrun` or `accelerate launch`, also on one GPU"
         + (", or set all of these variables for each rank." if given else ".")
@@ -74,7 +74,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS831", "launcher-in-launcher", severity="error", effects=("rejected", "risk"), keys=())
+@rule("DS831", "launcher-in-launcher", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
 def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     """A launcher that starts another one, or ``srun`` and ``mpirun`` that start several on a node."""
     launch = config.facts.launch
@@ -84,17 +84,16 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     if around.inside is not None and around.is_run_by_python:
         happens = f"Python finds no file `{around.inside}`, and every process stops"
         outcome = rejected("initialize")
-        message = f"`{name}` starts `{around.inside}` as a Python script, {launch.origin}: {happens}"
+        message = f"`{name}` starts `{around.inside}` as a Python script: {happens}"
     elif around.inside is not None:
         outcome = RISK
         message = (
-            f"`{name}` starts `{around.inside}` in each of its processes, {launch.origin}: each is a run of its own on "
-            "the same GPUs"
+            f"`{name}` starts `{around.inside}` in each of its processes: each is a run of its own on the same GPUs"
         )
     elif (around.starts or 1) > 1 and (around.processes or 1) > 1:
         outcome = RISK
         message = (
-            f"`{around.around}` starts `{name}` {around.starts} times on each node, {launch.origin}, each with "
+            f"`{around.around}` starts `{name}` {around.starts} times on each node, each with "
             f"{around.processes} processes: {around.starts} runs share the GPUs"
         )
     else:
@@ -115,7 +114,7 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected",), keys=())
+@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected",), keys=(), elsewhere=True)
 def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     """More processes on a node than GPUs that they see.
 
@@ -137,7 +136,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.origin} "
+        f"`{launch.launch.launcher}` starts {processes} processes on each node, but {gpus.origin} "
         f"gives them {gpus.number} GPU{more}: the run stops",
         rejected("initialize"),
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
@@ -148,7 +147,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS833", "visible-devices-ignored", severity="warning", effects=("ignored",), keys=())
+@rule("DS833", "visible-devices-ignored", severity="warning", effects=("ignored",), keys=(), elsewhere=True)
 def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     """``CUDA_VISIBLE_DEVICES`` beside options of ``deepspeed`` that choose other GPUs.
 
@@ -167,7 +166,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`deepspeed` ignores {around.gpus.origin} beside `{option}`, {launch.origin}: the ranks run on GPU"
+        f"`deepspeed` ignores {around.gpus.origin} beside `{option}`: the ranks run on GPU"
         f"{'' if len(chosen) == 1 else 's'} {_listed(map(str, chosen))}",
         IGNORED,
         help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
@@ -178,7 +177,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS834", "refused-launcher-options", severity="error", effects=("rejected",), keys=())
+@rule("DS834", "refused-launcher-options", severity="error", effects=("rejected",), keys=(), elsewhere=True)
 def refused_launcher_options(config: Config) -> Iterator[Problem]:
     """Options of ``deepspeed`` that it rejects together.
 
@@ -195,7 +194,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`deepspeed` raises a ValueError, {launch.origin}: {message}",
+        f"`deepspeed` raises a ValueError: {message}",
         rejected("initialize"),
         help=advice,
         label="not launched",
@@ -204,7 +203,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=())
+@rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=(), elsewhere=True)
 def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     """``torchrun`` on several nodes that look for the first of them on themselves.
 
@@ -223,7 +222,7 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`torchrun` runs on {launch.nodes} nodes {what}, {launch.origin}: each node waits for itself until a timeout",
+        f"`torchrun` runs on {launch.nodes} nodes {what}: each node waits for itself until a timeout",
         RISK,
         help="Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
         f"Each node looks for the first one at {host or '127.0.0.1'}, which is itself."
@@ -277,7 +276,14 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS836", "resume-with-other-ranks", severity="error", effects=("rejected",), keys=("zero_optimization",))
+@rule(
+    "DS836",
+    "resume-with-other-ranks",
+    severity="error",
+    effects=("rejected",),
+    keys=("zero_optimization",),
+    elsewhere=True,
+)
 def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     """A checkpoint of the project that another number of ranks has written.
 
@@ -294,7 +300,7 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("zero_optimization", "stage"),
         stage.value.span,
-        f"{launch.origin} resumes on {ranks} rank{'' if ranks == 1 else 's'}, but the checkpoint {checkpoint.path} is "
+        f"the launch resumes on {ranks} rank{'' if ranks == 1 else 's'}, but the checkpoint {checkpoint.path} is "
         f"of {checkpoint.ranks} rank{'' if checkpoint.ranks == 1 else 's'}: DeepSpeed raises",
         rejected("train"),
         help=f"Start {checkpoint.ranks} ranks, or convert the checkpoint with ds_to_universal.py and set "
@@ -341,7 +347,7 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS839", "option-in-redirection", severity="error", effects=("risk",), keys=())
+@rule("DS839", "option-in-redirection", severity="error", effects=("risk",), keys=(), elsewhere=True)
 def option_in_redirection(config: Config) -> Iterator[Problem]:
     """``<`` and ``>`` around a placeholder, which the shell takes for redirections: an option is the name of a file."""
     launch = config.facts.launch
@@ -354,7 +360,7 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"the shell takes {_listed(f'`{one}`' for one in redirections)} for redirections, {launch.origin}: "
+        f"the shell takes {_listed(f'`{one}`' for one in redirections)} for redirections: "
         f"the script does not get {lost}",
         RISK,
         help="Replace the placeholder in `<` and `>` with the arguments that it stands for, or delete it. A file that "
