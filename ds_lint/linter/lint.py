@@ -30,7 +30,10 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         stacks=config.stacks,
         target=config.knowledge.target,
         facts=config.facts.origins,
-        missing=config.facts.missing(config.stack),
+        missing=[
+            *config.facts.missing(config.stack),
+            *(config.accelerate.unchecked if config.accelerate is not None else ()),
+        ],
         material=[*config.facts.training.documents] if config.facts.training else [],
         findings=engine.check(config, rules),
     )
