@@ -1,8 +1,8 @@
 """How many ranks a training script has that Python starts: one, unless the script starts the ranks itself.
 
 A script starts them with a function that it hands to another process (``mp.spawn``, Ray, submitit, a pool), with a
-command, as Lightning's Trainer does, or with one that starts the script again. What a module of the project may do that
-the script imports is unknown.
+command, as Lightning's Trainer does, or with one that starts the script again. A script that sets WORLD_SIZE is one of
+as many ranks, whoever starts the others. What a module of the project may do that the script imports is unknown.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ _TRAINING = re.compile(
 )
 _LAUNCHERS = re.compile(
     r"torch\.distributed\.(?:run|launch)\.\w+|deepspeed\.launcher\.runner\.\w+|accelerate\.commands\.launch\.\w+"
-    r"|runpy\.\w+|ray\.init|submitit\.\w+|horovod\.(?:\w+\.)*run|(?:torch\.)?multiprocessing\.(?:\w+\.)*Process|\w*ProcessPoolExecutor"
+    r"|runpy\.\w+|os\.fork(?:pty)?|ray\.init|submitit\.\w+|horovod\.(?:\w+\.)*run|(?:torch\.)?multiprocessing\.(?:\w+\.)*Process|\w*ProcessPoolExecutor"
 )
+_ENVIRONMENT = ("environ", "os.environ")
 _ENGINES = re.compile(r"\w*Trainer|Accelerator")
 _NOT_ENGINES = ("ray", *_LIGHTNING)
 
@@ -116,10 +117,39 @@ class _RanksReader:
             return known[0] if len(found) == 1 and known else unknown
         if any(self._starts_a_program(call) for call in self.names.calls):
             return OwnRanks()
+        if (said := list(self._world_sizes())) and said != [1] * len(said):
+            return OwnRanks(total=said[0] if len(set(said)) == 1 else None, are_of_cluster=True)
         engines = [call for call in self.names.calls if self._makes_an_engine(call)]
         if not engines and any(self.imported.is_unknown(dotted_name(call.func)) for call in self.names.calls):
             return OwnRanks()
         return None if all(self._is_reached(call, set()) for call in engines) else OwnRanks()
+
+    def _world_sizes(self) -> Iterator[int | None]:
+        """What the script gives WORLD_SIZE in its environment, each time; None for what is computed."""
+        for node in self.names.every(ast.Subscript):
+            if dotted_name(node.value) in _ENVIRONMENT and literal(node.slice) == "WORLD_SIZE":
+                assigned = self.names.parents.get(node)
+                if isinstance(assigned, ast.Assign) and node in assigned.targets:
+                    yield self._text_as_number(assigned.value)
+        for call in self.names.calls:
+            owner, _, method = dotted_name(call.func).rpartition(".")
+            if owner not in _ENVIRONMENT:
+                continue
+            if method == "setdefault" and [literal(one) for one in call.args[:1]] == ["WORLD_SIZE"]:
+                yield self._text_as_number(call.args[1] if len(call.args) > 1 else None)
+            elif method == "update":
+                given = keyword(call, "WORLD_SIZE")
+                for table in (one for one in call.args if isinstance(one, ast.Dict)):
+                    pairs = zip(table.keys, table.values, strict=True)
+                    given = next((value for key, value in pairs if literal(key) == "WORLD_SIZE"), given)
+                if given is not None:
+                    yield self._text_as_number(given)
+
+    def _text_as_number(self, node: ast.expr | None) -> int | None:
+        """The number that a text in the environment is, also as ``str(4)``."""
+        if isinstance(node, ast.Call) and dotted_name(node.func) == "str" and len(node.args) == 1:
+            node = node.args[0]
+        return self._number(node)
 
     # --------------------------------------------------------------------------------------- what starts the ranks
 
