@@ -16,6 +16,7 @@ from ds_lint.launches.model_loading import LoadReader
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
+from ds_lint.launches.second_models import SecondModel, SecondModelReader
 from ds_lint.launches.trained_names import TrainedNames, identifiers
 from ds_lint.source.python_names import dotted_name
 
@@ -103,6 +104,7 @@ class ScriptCalls(NamedTuple):
     aligned: AlignedTraining | None
     inference: InferenceCall | None
     recomputations: tuple[Recomputation, ...]
+    second_models: tuple[SecondModel, ...]
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
@@ -135,6 +137,7 @@ class _CallReader:
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
+            second_models=tuple(SecondModelReader(self.trained, self.imported, self.loading).read()),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

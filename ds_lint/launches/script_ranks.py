@@ -117,8 +117,8 @@ class _RanksReader:
             return known[0] if len(found) == 1 and known else unknown
         if any(self._starts_a_program(call) for call in self.names.calls):
             return OwnRanks()
-        if (said := list(self._world_sizes())) and said != [1] * len(said):
-            return OwnRanks(total=said[0] if len(set(said)) == 1 else None, are_of_cluster=True)
+        if (sizes := list(self._world_sizes())) and sizes != [1] * len(sizes):
+            return OwnRanks(total=sizes[0] if len(set(sizes)) == 1 else None, are_of_cluster=True)
         engines = [call for call in self.names.calls if self._makes_an_engine(call)]
         if not engines and any(self.imported.is_unknown(dotted_name(call.func)) for call in self.names.calls):
             return OwnRanks()
