@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.generation import Generation
     from ds_lint.launches.inference import InferenceCall
+    from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
@@ -100,6 +103,8 @@ class ScriptCalls(NamedTuple):
     reference: ReferenceModel | None
     parameter: ParameterCall | None
     is_partitioned: bool | None
+    whole: WholeModel | None
+    generations: tuple[Generation, ...]
     aligned: AlignedTraining | None
     inference: InferenceCall | None
     recomputations: tuple[Recomputation, ...]
@@ -132,6 +137,8 @@ class _CallReader:
             reference=self._reference(),
             parameter=next(self._parameters(), None),
             is_partitioned=self.builds.is_partitioned(),
+            whole=self.builds.whole(),
+            generations=tuple(GenerationReader(self.trained, self.loading).generations()),
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
