@@ -353,7 +353,7 @@ def generation_not_synced(config: Config) -> Iterator[Problem]:
         elif not is_automatic:
             why = f" has no `synced_gpus`, which transformers {release} leaves off"
             advice = "Pass `synced_gpus=True`"
-        elif call.is_told is False:
+        elif call.is_known is False:
             why = " has no `synced_gpus`, and transformers does not know of stage 3"
             advice = "Pass `synced_gpus=True`, or make an `HfDeepSpeedConfig` before the model"
         else:

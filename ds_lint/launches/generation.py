@@ -28,14 +28,14 @@ _MOST = 400  # expressions that lead to the input; a script with more of them is
 class Generation(NamedTuple):
     """A call of ``generate`` on every rank with inputs that differ by rank, without ``synced_gpus=True``.
 
-    ``is_switched_off`` says that ``synced_gpus=False`` is written, and ``is_told`` whether transformers knows of
+    ``is_switched_off`` says that ``synced_gpus=False`` is written, and ``is_known`` whether transformers knows of
     stage 3; None if that does not show.
     """
 
     function: str
     place: CodePlace
     is_switched_off: bool
-    is_told: bool | None
+    is_known: bool | None
 
 
 class GenerationReader:
@@ -64,7 +64,7 @@ class GenerationReader:
     def _is_of_one_length(call: ast.Call) -> bool:
         """Whether every text gets the same number of tokens."""
         least, most = literal(keyword(call, "min_new_tokens")), literal(keyword(call, "max_new_tokens"))
-        return most is not None and (least == most or most == 1)
+        return most is not None and most in (least, 1)
 
     # -------------------------------------------------------------------------------------------------------- inputs
 
@@ -86,6 +86,8 @@ class GenerationReader:
                     if self._is_chosen_by_rank(value):
                         return True
                     waiting.append(value)
+                if isinstance(node, ast.Attribute):
+                    waiting.append(node.value)
             elif isinstance(node, ast.Call) and last_name(node) in _DEVICES:
                 waiting.append(node.func)
             else:
@@ -96,9 +98,8 @@ class GenerationReader:
         """Whether a condition about the rank decides whether a name gets a value."""
         below, around = value, self.names.parents.get(value)
         while around is not None and not isinstance(around, (*_FUNCTIONS, ast.Lambda)):
-            if isinstance(around, ast.If) and below is not around.test:
-                if any(isinstance(one, ast.expr) and is_rank(one) for one in ast.walk(around.test)):
-                    return True
+            if isinstance(around, ast.If) and below is not around.test and _names_rank(around.test):
+                return True
             below, around = around, self.names.parents.get(around)
         return False
 
@@ -125,3 +126,7 @@ class GenerationReader:
     @staticmethod
     def _has(target: ast.expr, name: str) -> bool:
         return any(dotted_name(one) == name for one in ast.walk(target) if isinstance(one, ast.expr))
+
+
+def _names_rank(node: ast.expr) -> bool:
+    return any(isinstance(one, ast.expr) and is_rank(one) for one in ast.walk(node))

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.evaluation import EvaluationReader
 from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.evaluation import Evaluations
     from ds_lint.launches.generation import Generation
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_building import WholeModel
@@ -107,6 +109,7 @@ class ScriptCalls(NamedTuple):
     generations: tuple[Generation, ...]
     aligned: AlignedTraining | None
     inference: InferenceCall | None
+    evaluations: Evaluations | None
     recomputations: tuple[Recomputation, ...]
 
 
@@ -141,6 +144,7 @@ class _CallReader:
             generations=tuple(GenerationReader(self.trained, self.loading).generations()),
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
+            evaluations=EvaluationReader(self.trained, self.imported).read(),
             recomputations=tuple(recomputations(self.names)),
         )
 

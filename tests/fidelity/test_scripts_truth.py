@@ -39,7 +39,7 @@ RAISES = {  # with these words, where a finding claims that the script raises
 HIDDEN, VOCABULARY, RANK = 64, 128, 8
 NUMBERS = {"embed_tokens.weight": VOCABULARY * HIDDEN, "lora_A.weight": HIDDEN * RANK}
 WAITING = {"DS822", "DS869"}  # where ranks wait for each other
-WAIT = 15.0  # seconds that they get
+WAIT = 10.0  # seconds that they get
 
 
 @pytest.fixture(scope="module")
