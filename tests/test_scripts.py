@@ -467,3 +467,57 @@ def test_places_count_in_characters_and_lines_end_as_they_do():
     script = "# é\r\naccelerator = Accelerator(); n = 'é'; " + LOADS.format('"auto"').replace("\n", "\r\n")
     script = script.replace("; model", "\r\nx = 'é'; model")
     assert found(script, STAGE_3) == [("DS820", 3, '"auto"')]
+
+
+HF = "import deepspeed\nfrom transformers import AutoModelForCausalLM, LlamaForCausalLM\n"
+AUTO = "AutoModelForCausalLM"
+SETUP = "from ours import setup\nsetup()\n"
+TOLD = "kept = HfDeepSpeedConfig('ds.json')\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (f"{HF}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}", f"{AUTO}.from_pretrained"),
+        (f"{HF}model = AutoModelForCausalLM.from_config(c)\n{INITIALIZED}", f"{AUTO}.from_config"),
+        (f"{HF}model = AutoModelForCausalLM.from_config(c)\n{TOLD}{INITIALIZED}", f"{AUTO}.from_config"),
+        (f"{HF}{TOLD}model = LlamaForCausalLM(c)\n{INITIALIZED}", "LlamaForCausalLM"),
+        (f"{HF}{TOLD}model = AutoModelForCausalLM.from_config(c)\n{INITIALIZED}", None),
+        (f"{HF}model = LlamaForCausalLM(c)\n{INITIALIZED}", None),  # a new model, which may be small
+        (f"{HF}with deepspeed.zero.Init():\n    model = LlamaForCausalLM(c)\n{INITIALIZED}", None),
+        (f"{HF}{SETUP}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}", None),
+        (f"{HF}model = Net()\n{INITIALIZED}", None),
+    ],
+)  # fmt: skip
+def test_models_that_deepspeed_initialize_gets_whole(script, expected):
+    assert [(code, text) for code, _, text in found(script, STAGE_3)] == ([("DS825", expected)] if expected else [])
+    assert found(script, STAGE_2) == []
+
+
+RANKS = "inputs = prompts[torch.distributed.get_rank()]\nengine.module.generate(inputs{})\n"
+LOADED = f"{HF}{TOLD}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}"
+
+
+@pytest.mark.parametrize(
+    ("script", "transformers", "codes"),
+    [
+        (LOADED + RANKS.format(""), "4.27.4", ["DS869"]),
+        (LOADED + RANKS.format(""), "4.28.0", []),
+        (LOADED + RANKS.format(", synced_gpus=False"), "4.28.0", ["DS869"]),
+        (LOADED + RANKS.format(", synced_gpus=True"), "4.27.4", []),
+        (LOADED.replace(TOLD, "") + RANKS.format(""), "4.28.0", ["DS825", "DS869"]),
+    ],
+)
+def test_ranks_that_do_not_wait_for_each_others_texts(script, transformers, codes):
+    assert [code for code, _, _ in found(script, STAGE_3, transformers=transformers)] == codes
+    assert found(script, STAGE_2, transformers=transformers) == []
+
+
+def test_one_rank_generates_with_an_engine_for_inference():
+    script = (
+        LOADED.replace("engine, *_ = ", "engine = ")
+        .replace("'ds.json')\n", "'ds.json')[0]\n", 2)
+        .replace("HfDeepSpeedConfig('ds.json')[0]", "HfDeepSpeedConfig('ds.json')")
+    )
+    script += "if torch.distributed.get_rank() == 0:\n    engine.module.generate(inputs)\n"
+    assert [code for code, _, _ in found(script, STAGE_3)] == ["DS822"]

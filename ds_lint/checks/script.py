@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Related, Stack
+    from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.script_calls import ScriptCalls
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.semantics.config import Config
@@ -192,6 +193,36 @@ def model_loaded_before_config(config: Config) -> Iterator[Problem]:
                     *_related(config, place, "tells transformers of stage 3"),
                 ],
             )
+    whole = calls.whole
+    if whole is None or calls.unkept is not None:
+        return
+    if all(load.setup_after is None or load.place != whole.place for load in calls.loads):
+        yield _made_whole(config, whole, stage)
+
+
+def _made_whole(config: Config, whole: WholeModel, stage: Member) -> Problem:
+    """A model that is made whole, although or because transformers does not know of stage 3."""
+    makes = "loads" if whole.function.endswith("from_pretrained") else "builds"
+    at, after = _at(config, whole.place), _at(config, whole.setup[1]) if whole.setup is not None else ""
+    every = f"every rank {makes} the whole model"
+    if not whole.is_load:
+        message = f"`{whole.function}(...)`, {at}, is not partitioned by transformers: {every}"
+        advice = "Make it with `from_config` of its Auto class, or inside of `deepspeed.zero.Init`."
+    elif whole.setup is not None:
+        message = f"`{whole.function}`, {at}, runs before `{whole.setup[0]}`, {after}: {every}"
+        advice = f"Call `{whole.setup[0]}` before `{whole.function}`, so that transformers knows of stage 3."
+    else:
+        message = f"there is no `HfDeepSpeedConfig` before `{whole.function}`, {at}: {every}"
+        advice = (
+            "Assign `HfDeepSpeedConfig(config)`, with the config of the engine, to a variable before the model is "
+            "made, and keep it: transformers then partitions the model as it makes it."
+        )
+    related = _related(config, whole.place, f"{makes} the whole model")
+    if whole.setup is not None:
+        related += _related(config, whole.setup[1], "tells transformers of stage 3")
+    return Problem(
+        _STAGE, stage.value.span, message, RISK, help=advice, label="partitions the model too late", related=related
+    )
 
 
 @rule("DS826", "config-not-kept-alive", severity="warning", effects=("risk",), keys=(ZERO,))
@@ -302,6 +333,40 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
             label="not filled in yet",
             related=related,
             subject=trainer,
+        )
+
+
+@rule("DS869", "generation-not-synced", severity="warning", effects=("risk",), keys=(ZERO,))
+def generation_not_synced(config: Config) -> Iterator[Problem]:
+    """Ranks that generate different texts with partitioned weights, without ``synced_gpus``.
+
+    Source: ``GenerationMixin.generate`` in ``transformers/generation/utils.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    if calls is None or stage is None or config.world_size == 1:
+        return
+    is_automatic = config.knowledge.stack_does("generation-is-synced-at-stage-3")
+    release = config.knowledge.target["transformers"]
+    for call in calls.generations:
+        if call.is_switched_off:
+            why, advice = " has `synced_gpus=False`", "Pass `synced_gpus=True`"
+        elif not is_automatic:
+            why = f" has no `synced_gpus`, which transformers {release} leaves off"
+            advice = "Pass `synced_gpus=True`"
+        elif call.is_known is False:
+            why = " has no `synced_gpus`, and transformers does not know of stage 3"
+            advice = "Pass `synced_gpus=True`, or make an `HfDeepSpeedConfig` before the model"
+        else:
+            continue
+        yield Problem(
+            _STAGE,
+            stage.value.span,
+            f"`{call.function}`, {_at(config, call.place)},{why}: the run hangs once a rank has its text",
+            RISK,
+            help=f"{advice}. The ranks generate texts of different lengths, and each token gathers weights from all "
+            "ranks.",
+            label="weights are on all ranks",
+            related=_related(config, call.place, "ranks do not wait for each other"),
         )
 
 

@@ -10,6 +10,8 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.evaluation import EvaluationReader
+from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.evaluation import Evaluations
+    from ds_lint.launches.generation import Generation
     from ds_lint.launches.inference import InferenceCall
+    from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
@@ -101,8 +106,11 @@ class ScriptCalls(NamedTuple):
     reference: ReferenceModel | None
     parameter: ParameterCall | None
     is_partitioned: bool | None
+    whole: WholeModel | None
+    generations: tuple[Generation, ...]
     aligned: AlignedTraining | None
     inference: InferenceCall | None
+    evaluations: Evaluations | None
     recomputations: tuple[Recomputation, ...]
     second_models: tuple[SecondModel, ...]
 
@@ -134,8 +142,11 @@ class _CallReader:
             reference=self._reference(),
             parameter=next(self._parameters(), None),
             is_partitioned=self.builds.is_partitioned(),
+            whole=self.builds.whole(),
+            generations=tuple(GenerationReader(self.trained, self.loading).generations()),
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
+            evaluations=EvaluationReader(self.trained, self.imported).read(),
             recomputations=tuple(recomputations(self.names)),
             second_models=tuple(SecondModelReader(self.trained, self.imported, self.loading).read()),
         )

@@ -119,7 +119,7 @@ class TrainedNames:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(self._holds_on_one_rank(one, depth) for one in test.values)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return _is_rank(test.operand) or self._holds_on_the_others(test.operand, depth)
+            return is_rank(test.operand) or self._holds_on_the_others(test.operand, depth)
         if _is_of_one_rank(test):
             return True
         meant = self.meant(test, depth)
@@ -131,7 +131,7 @@ class TrainedNames:
             return any(self._holds_on_the_others(one, depth) for one in test.values)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._holds_on_one_rank(test.operand, depth)
-        return _is_rank(test) or _is_of_the_others(test)
+        return is_rank(test) or _is_of_the_others(test)
 
     def precedes(self, one: ast.AST, other: ast.AST, depth: int = _DEPTH) -> bool:
         """Whether one node certainly runs before another, if the other runs."""
@@ -221,11 +221,15 @@ class TrainedNames:
                     yield Wrap(call, [model], [])
 
     def _targets(self, call: ast.Call) -> list[ast.expr]:
-        """The names that get what a call returns."""
-        statement = self.names.parents.get(call)
+        """The names that get what a call returns, or ``[0]`` of it."""
+        around = self.names.parents.get(call)
+        is_first = isinstance(around, ast.Subscript) and getattr(around.slice, "value", None) == 0
+        statement = self.names.parents.get(around) if around is not None and is_first else around
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return []
         target = statement.targets[0]
+        if is_first:
+            return [target] if dotted_name(target) else []
         return list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]
 
     def _means(self, node: ast.expr, depth: int, *, is_engine: bool) -> bool:
@@ -259,15 +263,22 @@ class TrainedNames:
         return not any(
             one.lineno > end and (not is_same_function or one.lineno <= node.lineno)
             for one in stores
-            if not self._unwraps(one)
+            if not self._unwraps(one, wrap)
         )
 
-    def _unwraps(self, store: ast.expr) -> bool:
-        """Whether an assignment takes the wrapper off what the name already is."""
+    def _unwraps(self, store: ast.expr, wrap: Wrap) -> bool:
+        """Whether an assignment takes the wrapper off what the name already is, or off the engine around it."""
         statement = self.names.parents.get(store)
         if not isinstance(statement, ast.Assign):
             return False
-        return dotted_name(_bare(statement.value)) == dotted_name(store) != ""
+        bare = _bare(statement.value)
+        name = dotted_name(bare)
+        return name != "" and (
+            name == dotted_name(store)
+            or any(
+                name == dotted_name(engine) and self.names.means_the_same(name, engine, bare) for engine in wrap.engines
+            )
+        )
 
     def _is_alias(self, name: str, node: ast.expr, depth: int, is_engine: bool) -> bool:
         found = self.names.assignments(name, node)
@@ -386,7 +397,7 @@ def _leaves(statement: ast.stmt) -> bool:
     return isinstance(statement, (ast.Return, ast.Continue, ast.Raise))
 
 
-def _is_rank(node: ast.expr) -> bool:
+def is_rank(node: ast.expr) -> bool:
     """Whether an expression is the number of this rank."""
     while isinstance(node, ast.Call) and dotted_name(node.func) == "int" and len(node.args) == 1:
         node = node.args[0]
@@ -407,7 +418,7 @@ def _is_of_one_rank(test: ast.expr) -> bool:
     called = test.func if isinstance(test, ast.Call) and not test.args else test
     if isinstance(called, (ast.Name, ast.Attribute)):
         return _IS_ONE_RANK.fullmatch(_last(called)) is not None
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_rank(test.left):
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not is_rank(test.left):
         return False
     other = test.comparators[0]
     if isinstance(test.ops[0], ast.Eq):
@@ -417,7 +428,7 @@ def _is_of_one_rank(test: ast.expr) -> bool:
 
 def _is_of_the_others(test: ast.expr) -> bool:
     """Whether a condition compares the rank with the first one and holds on all others."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_rank(test.left):
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not is_rank(test.left):
         return False
     other = test.comparators[0]
     if isinstance(test.ops[0], (ast.NotEq, ast.Gt)):
