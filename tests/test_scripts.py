@@ -467,3 +467,73 @@ def test_places_count_in_characters_and_lines_end_as_they_do():
     script = "# é\r\naccelerator = Accelerator(); n = 'é'; " + LOADS.format('"auto"').replace("\n", "\r\n")
     script = script.replace("; model", "\r\nx = 'é'; model")
     assert found(script, STAGE_3) == [("DS820", 3, '"auto"')]
+
+
+READ = """\
+MICRO, STEPS = 1, 8
+def early(path):
+    with open(path) as file:
+        config = json.load(file)
+    config["train_micro_batch_size_per_gpu"] = MICRO
+    config["gradient_accumulation_steps"] = STEPS
+    config["train_batch_size"] = MICRO * STEPS * {}
+    return HfDeepSpeedConfig(config)
+"""
+BUILT = 'keep = early("ds.json")\nmodel = AutoModelForCausalLM.from_pretrained("m")\n' + INITIALIZED
+
+
+@pytest.mark.parametrize("ranks", ['int(os.environ["WORLD_SIZE"])', 'int(os.getenv("WORLD_SIZE", 1))', "2"])
+def test_batch_sizes_that_the_script_sets_too_early(ranks):
+    script = READ.format(ranks) + BUILT
+    assert [(code, line) for code, line, _ in found(script, STAGE_3)] == [("DS827", 10)]
+    assert found(script, STAGE_3, ranks=1) == []
+    made = script.replace("from_pretrained", "from_config")
+    assert [code for code, _, _ in found(made, STAGE_3)] == ["DS827"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        READ.format("1") + BUILT,
+        READ.format("count()") + BUILT,
+        READ.format("2") + "import deepspeed\ndeepspeed.init_distributed()\n" + BUILT,
+        READ.format("2") + BUILT.replace("keep = ", ""),  # the object is gone
+        READ.format("2").replace("    return", "    adapt(config)\n    return") + BUILT,
+        READ.format("2").replace("    return", "    if small:\n        config['train_batch_size'] = 8\n    return")
+        + BUILT,
+        READ.format("2").replace("    return", "    config.update(sizes)\n    return") + BUILT,
+        READ.format("2") + BUILT.replace('"ds.json"', '"other.json"', 1),
+        READ.format("2").replace("    return", "    config.update({'train_batch_size': 8})\n    return") + BUILT,
+    ],
+)
+def test_batch_sizes_of_the_script_that_are_right_or_not_known(changed):
+    assert [code for code, _, _ in found(changed, STAGE_3) if code == "DS827"] == []
+
+
+AUTO_SIZES = STAGE_3 | {"gradient_accumulation_steps": "auto"}
+EARLY_AUTO = 'keep = HfDeepSpeedConfig("ds.json")\nmodel = AutoModel.from_pretrained("m")\n'
+LATER = 'args = TrainingArguments("out", deepspeed="ds.json")\nTrainer(model, args).train()\n'
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [
+        (EARLY_AUTO + LATER, True),
+        ('keep = HfDeepSpeedConfig(json.load(open("ds.json")))\n' + EARLY_AUTO.partition("\n")[2] + LATER, True),
+        (EARLY_AUTO.replace("\nmodel", "\n" + LATER.partition("\n")[0] + "\nmodel") + LATER, False),
+        (EARLY_AUTO.replace("\nmodel", "\nfrom ours import parse\nparse()\nmodel") + LATER, False),
+        (EARLY_AUTO.replace("ds.json", "zero.json") + LATER, False),
+        (EARLY_AUTO.replace('("m")', '("m", quantization_config=q)') + LATER, False),
+    ],
+)
+def test_auto_that_the_model_is_built_with(script, is_found):
+    assert [code for code, _, _ in found(script, AUTO_SIZES) if code == "DS864"] == ["DS864"] * is_found
+    assert not [one for one in found(script, AUTO_SIZES | {"zero_optimization": {"stage": 2}}) if one[0] == "DS864"]
+    assert not [one for one in found(script, STAGE_3) if one[0] == "DS864"]
+
+
+def test_a_model_without_loaded_weights_that_is_built_before_the_config_is_known():
+    script = PREPARED.replace("from_pretrained", "from_config")
+    early = "\n".join([*script.split("\n")[1:2], *script.split("\n")[:1], *script.split("\n")[2:]])
+    assert [(code, line) for code, line, _ in found(early, STAGE_3)] == [("DS825", 1)]
+    assert found(script, STAGE_3) == []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.aligned import AlignedTraining
     from ds_lint.launches.inference import InferenceCall
-    from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
+    from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
 
@@ -89,6 +89,7 @@ class ScriptCalls(NamedTuple):
     """
 
     loads: tuple[ModelLoad, ...]
+    built_whole: tuple[WholeBuild, ...]
     quantized: QuantizedLoad | None
     unkept: UnkeptConfig | None
     early: EarlyPartition | None
@@ -121,6 +122,7 @@ class _CallReader:
     def read(self) -> ScriptCalls:
         return ScriptCalls(
             loads=tuple(self.loading.loads()),
+            built_whole=tuple(self.loading.built_whole()),
             quantized=self.loading.quantized(),
             unkept=self.loading.unkept(),
             early=self.loading.early(),
