@@ -16,6 +16,7 @@ from ds_lint.launches.model_loading import LoadReader
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
+from ds_lint.launches.script_parser import script_parsers
 from ds_lint.launches.trained_names import TrainedNames, identifiers
 from ds_lint.source.python_names import dotted_name
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
+    from ds_lint.launches.script_parser import ScriptParser
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
 _OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
@@ -104,6 +106,7 @@ class ScriptCalls(NamedTuple):
     aligned: AlignedTraining | None
     inference: InferenceCall | None
     recomputations: tuple[Recomputation, ...]
+    parsers: tuple[ScriptParser, ...]
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
@@ -137,6 +140,7 @@ class _CallReader:
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
+            parsers=tuple(script_parsers(self.trained, self.imported)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
