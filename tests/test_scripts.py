@@ -194,6 +194,33 @@ class Samples(TrainerCallback):
         ),
         (INITIALIZED + "if not dist.get_rank():\n    engine.save_checkpoint('o')\n", STAGE_2),
         (RUN, STAGE_2),
+        (INITIALIZED + "if rank == 0:\n    loss = engine(x)\n", STAGE_3),
+        (PREPARED + "if accelerator.is_main_process:\n    model(x)\nelse:\n    wait()\n", STAGE_3),
+        (
+            INITIALIZED + "def evaluate(model):\n    return model(x)\nif rank == 0:\n    evaluate(engine)\n",
+            STAGE_3,
+        ),
+        (INITIALIZED + "if rank == 0:\n    s = engine._zero3_consolidated_16bit_state_dict()\n", STAGE_3),
+        (
+            "import deepspeed\n"
+            + INITIALIZED
+            + "if rank < 1:\n    with deepspeed.zero.GatheredParameters(p):\n        f()\n",
+            STAGE_3,
+        ),
+        (
+            "import torch.distributed as dist\n"
+            + INITIALIZED
+            + "if not dist.is_initialized() or dist.get_rank() == 0:\n    dist.barrier()\n",
+            STAGE_2,
+        ),
+        (PREPARED + "if accelerator.is_main_process:\n    accelerator.wait_for_everyone()\n", STAGE_2),
+        (
+            "from trl import SFTTrainer\n"
+            + TRAINED
+            + "if trainer.is_world_process_zero():\n    print(trainer.evaluate())\n",
+            STAGE_2,
+        ),
+        (INITIALIZED + "if is_rank_0():\n    engine.save_checkpoint('o')\n", STAGE_2),
     ],
 )
 def test_calls_that_one_rank_makes_alone(script, config):
@@ -228,6 +255,27 @@ def test_calls_that_one_rank_makes_alone(script, config):
             STAGE_2,
         ),
         (TRAINED + CALLBACK.format("model.generate(x)"), STAGE_3),
+        (INITIALIZED + "if rank == 0:\n    loss = engine(x)\n", STAGE_2),
+        (INITIALIZED + "if rank == 0:\n    loss = engine(x)\nelse:\n    loss = engine(y)\n", STAGE_3),
+        (INITIALIZED + "if rank == 0:\n    engine.load_checkpoint('o')\n", STAGE_2),  # which hangs nowhere
+        (INITIALIZED + "if is_alone or dist.get_rank() == 0:\n    engine.save_checkpoint('o')\n", STAGE_2),
+        (
+            "import torch.distributed as dist\n"
+            + INITIALIZED
+            + "if rank != 0:\n    dist.barrier()\nf()\nif rank == 0:\n    dist.barrier()\n",
+            STAGE_2,
+        ),
+        (
+            "import torch.distributed as dist\n" + INITIALIZED + "if rank == 0:\n    dist.barrier(group=first)\n",
+            STAGE_2,
+        ),
+        (
+            "import deepspeed\n"
+            + INITIALIZED
+            + "with deepspeed.zero.GatheredParameters(p):\n    if rank == 0:\n        model(x)\n",
+            STAGE_3,
+        ),
+        ("from ours import Trainer\ntrainer = Trainer(model)\nif rank == 0:\n    trainer.evaluate()\n", STAGE_2),
     ],
 )
 def test_calls_that_every_rank_may_make(script, config):

@@ -94,7 +94,7 @@ def called_on_one_rank(config: Config) -> Iterator[Problem]:
             RISK,
             help=f"Call `{call.function}` on every rank, and keep only what follows, such as printing, under the "
             "condition.",
-            label="weights are on all ranks" if call.at_stage_3 else "every rank saves its part",
+            label="weights are on all ranks" if call.at_stage_3 else "on several ranks",
             related=[
                 *_related(config, call.place, "called on one rank"),
                 *_related(config, call.condition, "on one rank"),
