@@ -8,6 +8,8 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, zero_stage
 from ds_lint.source.counts import count
+from ds_lint.targets.pin import is_exact
+from ds_lint.targets.releases import allowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ _MOST_GPUS = 1024  # of a node, and more than any has
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
+# The releases of PyTorch before torch.distributed.launch wrote ``--local-rank``: the newest of each line.
+_LAST_WITHOUT_DASHES = ("1.8.2", "1.9.1", "1.10.2", "1.11.0", "1.12.1", "1.13.0", "1.13.1")
 _LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI, and needs mpi4py for that."
 
 
@@ -371,6 +375,52 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS866", "local-rank-not-parsed", severity="error", effects=("rejected", "risk"), keys=())
+def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
+    """A launcher that gives the script its local rank as an option, and a parser that does not know it.
+
+    Sources: ``main`` in ``deepspeed/launcher/launch.py``, ``config_from_args`` in ``torch/distributed/run.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or launch.script is None:
+        return
+    option, program = launch.launch.added_option, _program(launch)
+    for parser in launch.script.calls.parsers if option else ():
+        if parser.kind == "file":
+            file = _only_file(launch)
+            if file is None:
+                continue
+            message = (
+                f"`{program}` puts `{option}=N` before {file}, {launch.origin}: {launch.launch.script} does not read "
+                "the file, and raises"
+            )
+            outcome, severity = rejected("initialize"), None
+        elif option in parser.takes:
+            continue
+        else:
+            is_older = bool(parser.takes) and option == "--local-rank" and _may_be_without_dashes(config)
+            if is_older and not _may_be_with_dashes(config):
+                continue
+            message = (
+                f"`{program}` passes `{option}=N`, {launch.origin}, which `{parser.function}`, "
+                f"{launch.at(parser.place)}, does not know: the script stops"
+            )
+            outcome, severity = (RISK, "warning") if is_older else (rejected("initialize"), None)
+        key, span = _place(config)
+        yield Problem(
+            key,
+            span,
+            message,
+            outcome,
+            help=_how_to_parse(launch, option, takes=parser.takes),
+            label="not launched",
+            severity=severity,
+            related=[*launch.related(parser.place, "does not know the option"), _launched(launch, f"adds `{option}`")],
+            subject=(option, parser.function, launch.launch.script),
+        )
+        return
+
+
 def _may_load_other_ranks(config: Config) -> bool:
     """Whether partitions are changed, or ranks are not all data-parallel."""
     if any(config.member(name) is not None for name in ("tensor_parallel", "sequence_parallel_size")):
@@ -464,6 +514,37 @@ def _lack_of_nodes(launch: LaunchFacts) -> tuple[str, str] | None:
     return (
         f"`--num_nodes {nodes}` needs a hostfile, and there is none unless it is {_HOSTFILE}",
         "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
+    )
+
+
+def _may_be_without_dashes(config: Config) -> bool:
+    """Whether PyTorch may be of the releases whose launcher writes ``--local_rank``."""
+    pin = config.basis.pins.get("torch")
+    return pin is None or bool(allowed(pin.specifier, _LAST_WITHOUT_DASHES))
+
+
+def _may_be_with_dashes(config: Config) -> bool:
+    pin = config.basis.pins.get("torch")
+    return pin is None or not is_exact(pin.specifier) or not _may_be_without_dashes(config)
+
+
+def _program(launch: LaunchFacts) -> str:
+    return launch.launch.launcher if launch.launch.launcher == "deepspeed" else "torch.distributed.launch"
+
+
+def _only_file(launch: LaunchFacts) -> str | None:
+    """The file that is the only word behind the script."""
+    words = launch.launch.flags
+    is_file = len(words) == 1 and (words[0] or "-").endswith((".json", ".yaml", ".yml"))
+    return words[0] if is_file and not launch.is_open else None
+
+
+def _how_to_parse(launch: LaunchFacts, option: str, *, takes: tuple[str, ...]) -> str:
+    other = "`deepspeed --no_local_rank`" if launch.launch.launcher == "deepspeed" else "`torchrun`"
+    older = " PyTorch 1 writes it with `_`." if takes else ""
+    return (
+        f"Start the script with {other}, which passes no option, and read LOCAL_RANK from the environment, or define "
+        f"`{option}` in the parser.{older}"
     )
 
 

@@ -11,6 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.certain import certainly_runs, is_called
 from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ds_lint.source.python_names import ModuleNames
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEPTH = 20  # functions that call each other
 
 
 class OwnRanks(NamedTuple):
@@ -171,7 +171,7 @@ class _RanksReader:
         unknown = OwnRanks(are_of_cluster=starter.are_of_cluster)
         if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args):
             return unknown
-        if not self._certainly_runs(call) or (starter.is_local and self._has_several_nodes()):
+        if not certainly_runs(self.names, call) or (starter.is_local and self._has_several_nodes()):
             return unknown
         if starter.total:
             return unknown._replace(total=self._number(keyword(call, starter.total)))
@@ -203,25 +203,6 @@ class _RanksReader:
     def _has_several_nodes(self) -> bool:
         words = (*self.names.uses, *(str(one.value) for one in self.names.every(ast.Constant)))
         return any(_SEVERAL_NODES.search(word) for word in words)
-
-    def _certainly_runs(self, node: ast.AST, depth: int = _DEPTH) -> bool:
-        """Whether a node runs if the script does."""
-        while (around := self.names.parents.get(node)) is not None:
-            if isinstance(around, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ExceptHandler, ast.Match, ast.ClassDef)):
-                return False
-            if isinstance(around, ast.If) and node is not around.test and not _is_main(around.test):
-                return False
-            if isinstance(around, ast.If) and node in around.orelse:
-                return False
-            if isinstance(around, _FUNCTIONS):
-                calls = [use for use in self.names.uses.get(around.name, []) if self._is_called(use)]
-                return depth > 0 and any(self._certainly_runs(call, depth - 1) for call in calls)
-            node = around
-        return True
-
-    def _is_called(self, use: ast.expr) -> bool:
-        parent = self.names.parents.get(use)
-        return isinstance(parent, ast.Call) and parent.func is use
 
     def _starts_a_program(self, call: ast.Call) -> bool:
         """Whether a call may start the training: a launcher, or a command in which Python or a launcher stands."""
@@ -295,11 +276,7 @@ class _RanksReader:
     def _is_value(self, use: ast.expr) -> bool:
         around = self.names.parents.get(use)
         is_in = isinstance(around, (ast.Call, ast.keyword, ast.List, ast.Tuple, ast.Dict))
-        return is_in and not self._is_called(use)
-
-
-def _is_main(test: ast.expr) -> bool:
-    return ast.unparse(test) in ("__name__ == '__main__'", "'__main__' == __name__")
+        return is_in and not is_called(self.names, use)
 
 
 def _runs_elsewhere(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

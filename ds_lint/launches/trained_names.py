@@ -21,7 +21,11 @@ _MADE_READY = ("get_peft_model", "prepare_model_for_int8_training", "prepare_mod
 _UNWRAPS = ("unwrap_model", "extract_model_from_parallel")
 _TRAINERS = re.compile(r"\w*Trainer")
 _GATHERING = re.compile(r"gather|unwrap_model_for_generation|summon", re.IGNORECASE)
-_IS_ONE_RANK = re.compile(r"(?:is_(?:local_)?main_process|is_(?:local_|world_)process_zero|on_(?:local_)?main_process)")
+_IS_ONE_RANK = re.compile(
+    r"is_(?:local_)?main_process|is_(?:local_|world_)process_zero|on_(?:local_)?main_process|is_(?:global_|rank_)zero"
+    r"|is_rank_?0|is_(?:main|master)_(?:process|rank)"
+)
+_IS_SEVERAL = ("is_available", "is_initialized")  # of torch.distributed; true on each of several ranks
 _RANKS = re.compile(r"(?:(?:cur|current|dist|global|local|my|process|world)_)?rank|(?:local_)?process_index")
 _OF_ENVIRONMENT = ("RANK", "LOCAL_RANK")
 _DEPTH = 4  # functions that call each other
@@ -76,7 +80,7 @@ class TrainedNames:
 
     def condition_of_one_rank(self, node: ast.AST, depth: int = _DEPTH) -> ast.expr | None:
         """The condition by which one rank alone runs a node; None if all do, or it is not known."""
-        method = getattr(getattr(node, "func", None), "attr", "")
+        method = _last(node.func) or getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
         for around, below in self._around(node):
             if isinstance(around, ast.If) and self._is_for_one_rank(around, below):
                 others = around.orelse if below in around.body else around.body
@@ -94,6 +98,17 @@ class TrainedNames:
         calls = self._calls_of_function_of(node)
         found = [self.condition_of_one_rank(call, depth - 1) for call in calls] if depth else []
         return found[0] if found and None not in found else None
+
+    def runs_on_the_others(self, node: ast.AST) -> bool:
+        """Whether a node stands under a condition that holds on all ranks but one."""
+        for around, below in self._around(node):
+            if isinstance(around, ast.If):
+                test = around.test
+                if below in around.body and self._holds_on_the_others(test):
+                    return True
+                if below in around.orelse and self._holds_on_one_rank(test):
+                    return True
+        return False
 
     def _is_for_one_rank(self, branch: ast.If, below: ast.AST) -> bool:
         """Whether one rank alone runs the part of an ``if`` that a node is in."""
@@ -118,6 +133,9 @@ class TrainedNames:
         """Whether a condition holds on one rank at most."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(self._holds_on_one_rank(one, depth) for one in test.values)
+        if isinstance(test, ast.BoolOp):  # ``not dist.is_initialized() or dist.get_rank() == 0``
+            left = [one for one in test.values if not _is_alone(one)]
+            return bool(left) and all(self._holds_on_one_rank(one, depth) for one in left)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return is_rank(test.operand) or self._holds_on_the_others(test.operand, depth)
         if _is_of_one_rank(test):
@@ -389,7 +407,19 @@ def _last(node: ast.expr) -> str:
 
 
 def _has_call(statements: list[ast.stmt], method: str) -> bool:
-    return any(getattr(one, "attr", "") == method for statement in statements for one in ast.walk(statement))
+    return any(
+        method in (getattr(one, "attr", ""), _last(one.func) if isinstance(one, ast.Call) else "")
+        for statement in statements
+        for one in ast.walk(statement)
+        if isinstance(one, (ast.Attribute, ast.Call))
+    )
+
+
+def _is_alone(test: ast.expr) -> bool:
+    """Whether a condition holds only without other ranks."""
+    if not isinstance(test, ast.UnaryOp) or not isinstance(test.op, ast.Not) or not isinstance(test.operand, ast.Call):
+        return False
+    return _last(test.operand.func) in _IS_SEVERAL
 
 
 def _leaves(statement: ast.stmt) -> bool:
@@ -423,6 +453,8 @@ def _is_of_one_rank(test: ast.expr) -> bool:
     other = test.comparators[0]
     if isinstance(test.ops[0], ast.Eq):
         return _text(other) in (0, "0")
+    if isinstance(test.ops[0], (ast.Lt, ast.LtE)):
+        return _text(other) == (1 if isinstance(test.ops[0], ast.Lt) else 0)
     return isinstance(test.ops[0], ast.In) and _is_first_rank(other)
 
 

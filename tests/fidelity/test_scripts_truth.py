@@ -33,6 +33,7 @@ RAISES = {  # with these words, where a finding claims that the script raises
     "DS820": "is not compatible with passing a `device_map`",
     "DS823": "ZeRO-Offload with a client provided optimizer",
     "DS827": "is not equal to micro_batch_per_gpu",
+    "DS864": "not supported between instances",
     "DS871": "DummyOptim",
     "DS872": "untested ZeRO Optimizer",
     "DS880": "'weight' must be 2-D",
@@ -81,7 +82,8 @@ def codes(example: Example) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "example", [*of("DS820"), *of("DS823"), *of("DS827"), *of("DS871"), *of("DS872"), *of("DS880")]
+    "example",
+    [one for code in ("DS820", "DS823", "DS827", "DS864", "DS871", "DS872", "DS880") for one in of(code)],
 )
 def test_a_script_raises_where_a_finding_says(example: Example, tmp_path: Path, model: Path) -> None:
     done = ran(example, tmp_path, model)
