@@ -17,6 +17,7 @@ from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
 from ds_lint.launches.trained_names import TrainedNames, identifiers
+from ds_lint.launches.training_loop import training_loop
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from ds_lint.launches.aligned import AlignedTraining
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
+    from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
+    from ds_lint.launches.training_loop import TrainingLoop
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
 _OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
+_DEVICE = "accelerator.device.type"  # where Accelerate trains
 _GATHERS = ("gather", "zero", "ds_id", "ds_status", "consolidat", "get_state_dict", "summon")
 
 
@@ -103,17 +107,19 @@ class ScriptCalls(NamedTuple):
     aligned: AlignedTraining | None
     inference: InferenceCall | None
     recomputations: tuple[Recomputation, ...]
+    loop: TrainingLoop | None
 
 
-def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
+def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
     """The calls of a script."""
-    return _CallReader(trained, imported).read()
+    return _CallReader(trained, imported, sources).read()
 
 
 class _CallReader:
-    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+    def __init__(self, trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> None:
         self.names = names = trained.names
         self.trained = trained
+        self.sources = sources
         self.imported = imported
         self.loading = LoadReader(names, trained, imported)
         self.builds = BuildReader(names, trained, imported, self.loading)
@@ -135,6 +141,7 @@ class _CallReader:
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
+            loop=training_loop(self.trained, self.imported, self.sources),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
@@ -206,19 +213,24 @@ class _CallReader:
         for call in self.names.calls:
             if not self.trained.is_engine(call.func):
                 continue
-            for context in self.trained.contexts(call):
-                if not isinstance(context, ast.Call):
+            for entered in self.trained.entered(call):
+                context = self.trained.meant(entered)
+                if not isinstance(context, ast.Call) or not self._is_autocast_of_gpus(context):
                     continue
-                name = self.imported.full_name(dotted_name(context.func)) or dotted_name(context.func)
-                is_cuda = name == "torch.cuda.amp.autocast" or (
-                    name in ("torch.autocast", "torch.amp.autocast")
-                    and bool(context.args)
-                    and literal(context.args[0]) == "cuda"
-                )
                 enabled = keyword(context, "enabled")
                 value = True if enabled is None else literal(enabled)
-                if is_cuda and value is not False:
+                if value is not False:
                     yield AutocastCall(dotted_name(call.func), place(context), True if value is True else None)
+                    break
+
+    def _is_autocast_of_gpus(self, context: ast.Call) -> bool:
+        """Whether it is an autocast that the engine looks for: not that of CPUs."""
+        name = self.imported.full_name(dotted_name(context.func)) or dotted_name(context.func)
+        if name == "torch.cuda.amp.autocast":
+            return True
+        device = keyword(context, "device_type") or next(iter(context.args[:1]), None)
+        is_cuda = literal(device) == "cuda" or (device is not None and dotted_name(device).endswith(_DEVICE))
+        return name in ("torch.autocast", "torch.amp.autocast") and is_cuda
 
     def _checkpointing(self) -> CheckpointingCall | None:
         calls = [call for call in self.names.calls if dotted_name(call.func).endswith("checkpointing.configure")]
