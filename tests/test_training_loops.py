@@ -200,6 +200,7 @@ def test_older_releases_add_gradients_up():
         (["loss = engine(batch)", "engine.backward(loss / engine.gradient_accumulation_steps())"], True),
         (["loss = engine(batch)", "if accumulation > 1:", "    loss /= accumulation", "engine.backward(loss)"], True),
         (["loss = engine(batch)", "if other:", "    loss /= accumulation", "engine.backward(loss)"], False),
+        (["if other:", "    loss = engine(batch) / accumulation", "    engine.backward(loss)"], True),
         (["loss = engine(batch)", "engine.backward(loss / 2)"], False),
         (["loss = engine(batch)", "engine.backward(loss / len(batch))"], False),
         (["loss = engine(batch)", "engine.backward(loss / accumulation, scale_wrt_gas=False)"], False),
@@ -234,6 +235,15 @@ def test_accelerate_leaves_clipping_to_the_config(limit, clipping, flags, is_fou
     config = {**OF_ONE, "gradient_clipping": clipping}
     given = found(accelerated(lines, before=OPTIONS), config, flags=flags)
     assert given == [("DS873", "accelerator.clip_grad_norm_")] * is_found
+
+
+def test_a_clip_that_does_not_run_is_no_clip():
+    clip = "accelerator.clip_grad_norm_(model.parameters(), args.max_grad_norm)"
+    script = accelerated([*PLAIN[:2], "if args.max_grad_norm < 0.5:", f"    {clip}"], before=OPTIONS)
+    config = {**OF_ONE, "gradient_clipping": 2.0}
+    assert found(script, config) == []
+    assert found(script, config, flags="--max_grad_norm -1") == []
+    assert [code for code, _ in found(script, config, flags="--max_grad_norm 0.1")] == ["DS873"]
 
 
 @pytest.mark.parametrize("release", ["0.16.9", "0.19.8"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import NO_EFFECT, OVERRIDDEN, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.problem import OVERRIDDEN, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.facts.named_model import script_value
+from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.features import zero_stage
 from ds_lint.semantics.preparation import prepare
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def accumulation_steps_overruled(config: Config) -> Iterator[Problem]:
         )
         + f" the {wanted:g} of `Accelerator(...)`, {launch.at(number.place)}",
         {"accelerate": OVERRIDDEN},
-        help=f'Set `{STEPS}` to "auto", which Accelerate replaces with {wanted:g}, or to {wanted:g}. '
+        help=f"{_how_to_leave_it(config)}, or set it to {wanted:g}. "
         f"Until then, an update has the gradients of {steps} and not of {wanted:g} batches.",
         label="wins" if is_there else f"no `{STEPS}`",
         related=launch.related(number.place, "has no effect"),
@@ -87,7 +89,7 @@ def _updates_of_accelerate(config: Config, loop: TrainingLoop, launch: LaunchFac
         return
     message = f"`{rare.function}` every {wanted:g} batches, {launch.at(rare.place)}, does nothing: "
     message += f"`{backward.function}` updates the weights after each batch"
-    advice = f'Set `{STEPS}` to "auto", pass {wanted:g} to `Accelerator`, and use `accelerator.accumulate(model)` '
+    advice = f"{_how_to_leave_it(config)}, pass {wanted:g} to `Accelerator`, and use `accelerator.accumulate(model)` "
     advice += "in place of the condition."
     yield _other_updates(config, message, advice, launch.related(rare.place, "does nothing with DeepSpeed"))
 
@@ -150,7 +152,7 @@ def loss_divided_twice(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS873", "clipping-left-to-config", severity="warning", effects=("no-effect",), keys=())
+@rule("DS873", "clipping-left-to-config", severity="warning", effects=("wrong-result",), keys=())
 def clipping_left_to_config(config: Config) -> Iterator[Problem]:
     """The script clips gradients, but the engine has them, and clips at ``gradient_clipping``.
 
@@ -164,7 +166,9 @@ def clipping_left_to_config(config: Config) -> Iterator[Problem]:
     for clip in loop.clips:
         is_ignored = stack == "accelerate" or (clip.is_by_torch and bool(zero_stage(config)))
         wanted = _value(config, clip.limit)
-        if not is_ignored or wanted is None or limit is None or wanted == limit:
+        if not is_ignored or wanted is None or limit is None or wanted == limit or wanted <= 0:
+            continue
+        if not all(_may_hold(config, *condition) for condition in clip.conditions):
             continue
         path, span = _key(config, CLIPPING)
         yield Problem(
@@ -172,7 +176,7 @@ def clipping_left_to_config(config: Config) -> Iterator[Problem]:
             span,
             f"`{clip.function}`, {launch.at(clip.place)}, does not clip at {wanted:g}: the engine "
             + (f"clips at {limit:g}" if limit else "does not clip"),
-            {stack: NO_EFFECT},
+            {stack: WRONG_RESULT},
             help=f"Set `{CLIPPING}` to {wanted:g}, and delete the call. "
             + (
                 "With DeepSpeed it returns the norm of the gradients, or None."
@@ -236,6 +240,13 @@ def _value(config: Config, number: LoopNumber) -> float | None:
     return found if type(found) in (int, float) else None
 
 
+def _may_hold(config: Config, expression: str, wanted: bool) -> bool:
+    """Whether a condition of the script may be as a call needs it."""
+    launch = config.facts.launch
+    found = script_value(expression, launch.launch, launch.script) if launch is not None else UNKNOWN
+    return found is UNKNOWN or bool(found) is wanted
+
+
 def _configured(config: Config) -> int | None:
     """The steps that the config says whatever the script says; None if the script decides, or that is unknown."""
     if config.stack == "accelerate":
@@ -249,8 +260,9 @@ def _configured(config: Config) -> int | None:
 
 def _steps(config: Config) -> int | None:
     """The batches of an update, as the engine counts and divides."""
-    steps, loop = _configured(config), _loop(config)
-    if steps is not None or config.stack != "accelerate" or loop is None or loop.accumulation is None:
+    steps, loop, node = _configured(config), _loop(config), config.node(STEPS)
+    is_left = config.stack == "accelerate" and (node is None or node.value == AUTO)
+    if steps is not None or not is_left or loop is None or loop.accumulation is None:
         return steps
     launch = config.facts.launch
     given = script_value(loop.accumulation.expression, launch.launch, launch.script) if launch is not None else None
@@ -264,6 +276,13 @@ def _clipping(config: Config) -> float | None:
         key = config.knowledge.find((CLIPPING,))
         value = key.facts.get("default") if key is not None else None
     return value if type(value) in (int, float) else None
+
+
+def _how_to_leave_it(config: Config) -> str:
+    """How the steps are left to the script: the settings of Accelerate's own have no "auto"."""
+    if config.accelerate is not None or config.call is not None:
+        return f"Delete `{STEPS}`, which leaves it to the script"
+    return f'Set `{STEPS}` to "auto", which leaves it to the script'
 
 
 def _key(config: Config, name: str) -> tuple[KeyPath, Span]:

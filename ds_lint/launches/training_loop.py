@@ -58,12 +58,16 @@ class RareStep(NamedTuple):
 
 
 class ClipCall(NamedTuple):
-    """Gradients are clipped by torch, or by Accelerate, which leaves it to the engine."""
+    """Gradients are clipped by torch, or by Accelerate, which leaves it to the engine.
+
+    ``conditions`` are expressions, each with whether it has to hold for the call to run.
+    """
 
     function: str
     place: CodePlace
     limit: LoopNumber
     is_by_torch: bool
+    conditions: tuple[tuple[str, bool], ...]
 
 
 class TrainingLoop(NamedTuple):
@@ -250,25 +254,25 @@ class _LoopReader:
             return None
         (loss,) = backward.args
         if isinstance(loss, ast.BinOp):
-            return self._divided(loss, backward)
+            return self._divided(loss, backward, backward)
         name = dotted_name(loss)
         found = [node for node in self.names.every(ast.AugAssign) if dotted_name(node.target) == name != ""]
         for node in found:
             if isinstance(node.op, ast.Div) and self._precedes(node, backward):
-                return self._counts(node.value, node)
+                return self._counts(node.value, node, backward)
         for node in self.names.every(ast.Assign):
             is_to_loss = [dotted_name(one) for one in node.targets] == [name]
             if is_to_loss and isinstance(node.value, ast.BinOp) and self._precedes(node, backward):
-                return self._divided(node.value, node)
+                return self._divided(node.value, node, backward)
         return None
 
-    def _divided(self, node: ast.BinOp, at: ast.AST) -> LoopNumber | None:
-        return self._counts(node.right, at) if isinstance(node.op, ast.Div) else None
+    def _divided(self, node: ast.BinOp, at: ast.AST, backward: ast.Call) -> LoopNumber | None:
+        return self._counts(node.right, at, backward) if isinstance(node.op, ast.Div) else None
 
-    def _counts(self, number: ast.expr, at: ast.AST) -> LoopNumber | None:
+    def _counts(self, number: ast.expr, at: ast.AST, backward: ast.Call) -> LoopNumber | None:
         """A divisor that is called like the number of steps, if no condition but that number decides about it."""
-        text = ast.unparse(number)
-        tests = [ast.unparse(condition.test) for condition in self._conditions(at)]
+        text, around = ast.unparse(number), list(self._conditions(backward))
+        tests = [ast.unparse(condition.test) for condition in self._conditions(at) if condition not in around]
         if not _OF_ACCUMULATION.search(text) or any(not one.startswith(f"{text} >") for one in tests):
             return None
         return self._number(number)
@@ -290,7 +294,8 @@ class _LoopReader:
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             is_ours = self._clips_model(call) if is_by_torch else owner is not None and self._is_accelerator(owner)
             if limit is not None and is_ours:
-                yield ClipCall(written(call.func), place(call.func), self._number(limit), is_by_torch)
+                conditions = self.sources.conditions(call) or ()
+                yield ClipCall(written(call.func), place(call.func), self._number(limit), is_by_torch, conditions)
 
     def _clips_model(self, call: ast.Call) -> bool:
         """Whether the parameters are all those of the model that is trained."""

@@ -33,7 +33,7 @@ RAISES = {  # with these words, where a finding claims that the script raises
     "DS820": "is not compatible with passing a `device_map`",
     "DS823": "ZeRO-Offload with a client provided optimizer",
     "DS827": "is not equal to micro_batch_per_gpu",
-    "DS871": "DummyOptim",
+    "DS871": "Dummy",
     "DS872": "untested ZeRO Optimizer",
 }
 HIDDEN, VOCABULARY, RANK = 64, 128, 8

@@ -1,7 +1,7 @@
 """What loops make of the weights: ``engine_loops.py CASES``, a JSON list of loop, stage and accumulation steps.
 
-The gradient of batch n is n, and SGD of rate 1 without momentum takes it off a weight that begins at 0: told is the weight
-after each of eight batches, or what was raised.
+The gradient of batch n is n, and SGD of rate 1 takes it off a weight that begins at 0. The answer has the weight after
+each of eight batches, or what was raised.
 """
 
 from __future__ import annotations
