@@ -55,7 +55,7 @@ def of_engine(lines):
     return ENGINE.format(loop="".join(f"    {line}\n" for line in lines))
 
 
-def found(script, config, *, flags="", **releases):
+def found(script, config, *, flags="", codes=(), **releases):
     """The codes of rules about loops, each with the code of the script that it points at."""
     launch = launches_in(f"torchrun --nproc_per_node 2 train.py {flags}", "run.sh", lambda _: None).launches[0]
     shown = read_training_script(script)
@@ -66,7 +66,7 @@ def found(script, config, *, flags="", **releases):
     return [
         (one.code, script[one.related[0].span.start : one.related[0].span.end])
         for one in report.findings
-        if one.code in OF_LOOPS
+        if one.code in (codes or OF_LOOPS)
     ]
 
 
@@ -197,6 +197,7 @@ def test_older_releases_add_gradients_up():
         (["loss = engine(batch) / accumulation", "engine.backward(loss)"], True),
         (["loss = engine(batch)", "loss = loss / accumulation", "engine.backward(loss)"], True),
         (["loss = engine(batch)", "loss /= accumulation", "engine.backward(loss)"], True),
+        (["loss = 2 * x + y", "loss = loss / accumulation", "engine.backward(loss)"], True),
         (["loss = engine(batch)", "engine.backward(loss / engine.gradient_accumulation_steps())"], True),
         (["loss = engine(batch)", "if accumulation > 1:", "    loss /= accumulation", "engine.backward(loss)"], True),
         (["loss = engine(batch)", "if other:", "    loss /= accumulation", "engine.backward(loss)"], False),
@@ -287,3 +288,59 @@ def test_backward_of_torch_needs_zero():
     assert found(script, at_0) == [("DS874", "loss.backward")]
     assert found(script, OF_ONE) == []
     assert found(script, at_0, deepspeed="0.18.2") == []
+
+
+# ------------------------------------------------------------------------------------------------------- prepared
+
+MODELS = """\
+import torch
+from accelerate import Accelerator
+from diffusers import UNet2DConditionModel
+from torch.utils.data import DataLoader
+from transformers import CLIPTextModel, CLIPTokenizer
+accelerator = Accelerator()
+class Head(torch.nn.Module):
+    pass
+unet = UNet2DConditionModel.from_pretrained("m")
+text = CLIPTextModel.from_pretrained("t")
+tokenizer = CLIPTokenizer.from_pretrained("t")
+head = Head()
+loader = DataLoader(data, batch_size=4)
+optimizer = torch.optim.AdamW(unet.parameters())
+"""
+
+
+@pytest.mark.parametrize(
+    ("prepares", "is_found"),
+    [
+        ("unet, text, optimizer = accelerator.prepare(unet, text, optimizer)", True),
+        ("unet, head = accelerator.prepare(unet, head)", True),
+        ("unet, tokenizer, optimizer = accelerator.prepare(unet, tokenizer, optimizer)", False),
+        ("unet, optimizer = accelerator.prepare(unet, optimizer)\nhead = accelerator.prepare(head, other)", False),
+        ("if both:\n    unet, text, optimizer = accelerator.prepare(unet, text, optimizer)", False),
+        ("unet, other = accelerator.prepare(unet, other)", False),
+    ],
+)
+def test_accelerate_makes_one_engine(prepares, is_found):
+    assert [code for code, _ in found(f"{MODELS}{prepares}\n", OF_ONE)] == ["DS875"] * is_found
+
+
+@pytest.mark.parametrize(
+    ("prepares", "is_found"),
+    [
+        ("unet = accelerator.prepare(unet)\noptimizer = accelerator.prepare(optimizer)", True),
+        ("unet, loader = accelerator.prepare(unet, loader)", True),
+        ("unet, optimizer = accelerator.prepare(unet, optimizer)\nloader = accelerator.prepare(loader)", False),
+        ("unet, other = accelerator.prepare(unet, other)", False),
+        ("if alone:\n    unet = accelerator.prepare(unet)", False),
+        ("accelerator.state.select_deepspeed_plugin('b')\nunet = accelerator.prepare(unet)", False),
+        ("unet = load()\nunet = accelerator.prepare(unet)", False),
+    ],
+)
+def test_a_model_is_prepared_with_its_optimizer(prepares, is_found):
+    def codes(config):
+        return [code for code, _ in found(f"{MODELS}{prepares}\n", config, codes=("DS302",))]
+
+    assert codes(OF_ONE) == ["DS302"] * is_found
+    assert codes({**OF_ONE, "optimizer": {"type": "AdamW"}}) == []
+    assert codes({**OF_ONE, "zero_optimization": {"stage": 3}}) == []

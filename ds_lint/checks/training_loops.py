@@ -219,6 +219,32 @@ def backward_of_torch(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS875", "several-models-prepared", severity="error", effects=("rejected",), keys=())
+def several_models_prepared(config: Config) -> Iterator[Problem]:
+    """``accelerator.prepare`` gets several models, of which it can make one engine.
+
+    Source: ``prepare`` in ``accelerate/accelerator.py``.
+    """
+    launch, first = config.facts.launch, next(iter(config.root.members), None)
+    script = launch.script if launch is not None else None
+    if launch is None or script is None or first is None or config.stack != "accelerate":
+        return
+    for call in script.calls.prepared:
+        if call.models > 1:
+            yield Problem(
+                None,
+                first.key_span,
+                f"`{call.function}`, {launch.at(call.place)}, gets {call.models} models: with DeepSpeed it raises an "
+                "AssertionError",
+                {"accelerate": rejected("initialize")},
+                help="Prepare one model with its optimizer. Train others with a plugin and an `Accelerator` of their "
+                "own, and do not prepare what is not trained, or make one module of all.",
+                label="makes one engine",
+                related=launch.related(call.place, f"gets {call.models} models"),
+            )
+            return
+
+
 # ------------------------------------------------------------------------------------------------------------- values
 
 

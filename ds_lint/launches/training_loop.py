@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from ds_lint.launches.script_code import CodePlace, keyword, last_name, place, written
 from ds_lint.source.python_names import dotted_name
@@ -253,21 +253,18 @@ class _LoopReader:
         if len(backward.args) != 1 or backward.keywords:
             return None
         (loss,) = backward.args
-        if isinstance(loss, ast.BinOp):
-            return self._divided(loss, backward, backward)
+        if _is_quotient(loss):
+            return self._counts(loss.right, backward, backward)
         name = dotted_name(loss)
         found = [node for node in self.names.every(ast.AugAssign) if dotted_name(node.target) == name != ""]
         for node in found:
             if isinstance(node.op, ast.Div) and self._precedes(node, backward):
                 return self._counts(node.value, node, backward)
-        for node in self.names.every(ast.Assign):
-            is_to_loss = [dotted_name(one) for one in node.targets] == [name]
-            if is_to_loss and isinstance(node.value, ast.BinOp) and self._precedes(node, backward):
-                return self._divided(node.value, node, backward)
+        for assignment in self.names.every(ast.Assign):
+            is_to_loss = [dotted_name(one) for one in assignment.targets] == [name]
+            if is_to_loss and self._precedes(assignment, backward) and _is_quotient(assignment.value):
+                return self._counts(assignment.value.right, assignment, backward)
         return None
-
-    def _divided(self, node: ast.BinOp, at: ast.AST, backward: ast.Call) -> LoopNumber | None:
-        return self._counts(node.right, at, backward) if isinstance(node.op, ast.Div) else None
 
     def _counts(self, number: ast.expr, at: ast.AST, backward: ast.Call) -> LoopNumber | None:
         """A divisor that is called like the number of steps, if no condition but that number decides about it."""
@@ -315,6 +312,10 @@ class _LoopReader:
             and (self._is_accelerator(called.value) or (called is not node and self.trained.is_engine(called.value)))
         )
         return LoopNumber(self.sources.text(node), is_of_engine, place(node))
+
+
+def _is_quotient(node: ast.expr) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
 
 
 def _call(call: ast.Call) -> LoopCall:

@@ -35,6 +35,7 @@ RAISES = {  # with these words, where a finding claims that the script raises
     "DS827": "is not equal to micro_batch_per_gpu",
     "DS871": "Dummy",
     "DS872": "untested ZeRO Optimizer",
+    "DS875": "with multiple models when using DeepSpeed",
 }
 HIDDEN, VOCABULARY, RANK = 64, 128, 8
 NUMBERS = {"embed_tokens.weight": VOCABULARY * HIDDEN, "lora_A.weight": HIDDEN * RANK}
@@ -78,7 +79,9 @@ def codes(example: Example) -> set[str]:
     return {finding.code for finding in lint_example(example).findings}
 
 
-@pytest.mark.parametrize("example", [*of("DS820"), *of("DS823"), *of("DS827"), *of("DS871"), *of("DS872")])
+@pytest.mark.parametrize(
+    "example", [*of("DS820"), *of("DS823"), *of("DS827"), *of("DS871"), *of("DS872"), *of("DS875")]
+)
 def test_a_script_raises_where_a_finding_says(example: Example, tmp_path: Path, model: Path) -> None:
     done = ran(example, tmp_path, model)
     words = [RAISES[code] for code in codes(example) if code in RAISES]
