@@ -301,7 +301,7 @@ def _clipping(config: Config) -> float | None:
     if value is None and config.node(CLIPPING) is None:
         key = config.knowledge.find((CLIPPING,))
         value = key.facts.get("default") if key is not None else None
-    return value if type(value) in (int, float) else None
+    return value if isinstance(value, (int, float)) else None
 
 
 def _how_to_leave_it(config: Config) -> str:

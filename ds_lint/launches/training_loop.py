@@ -9,7 +9,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from ds_lint.launches.script_code import CodePlace, keyword, last_name, place, written
+from ds_lint.launches.script_code import CodePlace, keyword, last_name, literal, place, written
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -134,9 +134,11 @@ class _LoopReader:
 
     def _changes_config(self) -> bool:
         """Whether the script writes the number of steps into a config, a plugin or the accelerator."""
-        for node in (*self.names.every(ast.Subscript), *self.names.every(ast.Attribute)):
-            name = node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None)
-            if name == _STEPS and isinstance(node.ctx, ast.Store):
+        for attribute in self.names.every(ast.Attribute):
+            if attribute.attr == _STEPS and isinstance(attribute.ctx, ast.Store):
+                return True
+        for item in self.names.every(ast.Subscript):
+            if literal(item.slice) == _STEPS and isinstance(item.ctx, ast.Store):
                 return True
         changing = [call for call in self.names.calls if getattr(call.func, "attr", "") in _CHANGES]
         return any(getattr(one, "value", None) == _STEPS for call in changing for one in ast.walk(call))
