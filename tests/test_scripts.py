@@ -348,6 +348,33 @@ def test_autocast_around_the_engine(context, is_found):
     assert found(script, STAGE_2 | {"torch_autocast": {"enabled": True}}, deepspeed="0.17.5") == []
 
 
+AROUND = "with torch.cuda.amp.autocast(dtype=dtype), torch.cuda.device(0):\n    "
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_found"),
+    [
+        (f"{AROUND}y = model(x)\n", True),
+        ("run = model\n" + AROUND + "y = run(x)\n", True),
+        ("def loss(net):\n    return net(x)\n" + AROUND + "y = loss(model)\n", True),
+        ("@torch.autocast('cuda')\ndef loss(net):\n    return net(x)\nloss(model)\n", True),
+        ("half = torch.autocast('cuda', torch.bfloat16)\nwith half:\n    y = model(x)\n", True),
+        ("with torch.autocast(accelerator.device.type):\n    y = model(x)\n", True),
+        ("with torch.autocast(device_type='cuda'):\n    y = model(x)\n", True),
+        ("with accelerator.autocast():\n    y = model(x)\n", False),  # which Accelerate switches off
+        ("with torch.autocast(kind):\n    y = model(x)\n", False),
+        (f"{AROUND}y = model.module(x)\n", False),  # past the engine
+        ("bare = accelerator.unwrap_model(model)\n" + AROUND + "y = bare(x)\n", False),
+        (f"{AROUND}y = teacher(x)\n", False),
+        ("def loss(net):\n    return net(x)\nloss(model)\n" + AROUND + "y = loss(model)\n", False),
+    ],
+)
+def test_autocast_around_a_prepared_model(calls, is_found):
+    script = "import torch\n" + PREPARED + calls
+    codes = [code for code, _, _ in found(script, STAGE_2, deepspeed="0.17.2")]
+    assert codes == (["DS824"] if is_found else [])
+
+
 LOAD = 'model = AutoModelForCausalLM.from_pretrained("m")\n'
 ARGUMENTS = 'args = TrainingArguments("out", deepspeed="ds.json")\n'
 TRAINER = "trainer = Trainer(model=model, args=args)\n"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ZERO = "zero_optimization"
 _STAGE = (ZERO, "stage")
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_OF_ENGINES: tuple[Stack, ...] = ("deepspeed", "accelerate")  # whose scripts call the engine themselves
 _WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 _EMPTY_ADAPTERS = (
     " Every adapter weight of more elements than `stage3_param_persistence_threshold` is partitioned, and empty."
@@ -143,7 +144,7 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
     """
     calls = _calls(config)
     first = next(iter(config.root.members), None)
-    if calls is None or first is None or is_on(config, "torch_autocast"):
+    if calls is None or first is None or is_on(config, "torch_autocast") or config.stack not in _OF_ENGINES:
         return
     raises = config.knowledge.does("autocast-around-the-engine-raises")
     if not raises and not config.knowledge.does("engine-sets-its-own-autocast"):
@@ -161,7 +162,7 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
             None,
             first.key_span,
             f"`torch.autocast` around `{call.function}(...)`, {_at(config, call.place)}, {happens}",
-            {"deepspeed": outcome},
+            {config.stack: outcome},
             help="Delete the `torch.autocast` of the script, and set `torch_autocast` or `bf16` in the config."
             + (" The engine raises an AssertionError." if raises else " The engine disables autocast."),
             label="without `torch_autocast`",

@@ -62,6 +62,8 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     """ZeRO in a config without an optimizer: the script must pass one."""
     stage = zero_stage(config)
     member, launch = config.member(ZERO), config.facts.launch
+    if config.stack == "accelerate" and stage in (1, 2):
+        yield from _prepared_without_optimizer(config, stage)
     if config.stack != "deepspeed" or not stage or member is None or config.value("optimizer", "type") is not None:
         return
     if config.call is not None or config.facts.optimizer is not None or (launch is not None and launch.fills_in):
@@ -100,6 +102,28 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         help=_how_to_bring_an_optimizer(config),
         label=f"stage {stage}, no optimizer",
     )
+
+
+def _prepared_without_optimizer(config: Config, stage: int) -> Iterator[Problem]:
+    """A model that ``accelerator.prepare`` gets without an optimizer, which may come in a later call."""
+    launch, member = config.facts.launch, config.member(ZERO)
+    script = launch.script if launch is not None else None
+    if launch is None or script is None or member is None or config.node("optimizer") is not None:
+        return
+    for call in script.calls.prepared:
+        if call.has_no_optimizer and call.models == 1:
+            yield Problem(
+                (ZERO,),
+                member.key_span,
+                f"ZeRO stage {stage} gets no optimizer, neither from the config nor from `{call.function}`, "
+                f"{launch.at(call.place)}, which raises",
+                {"accelerate": rejected("initialize")},
+                help="Pass the optimizer to the same call as the model, or add `optimizer` to the config.",
+                label=f"stage {stage}, no optimizer",
+                severity="error",
+                related=launch.related(call.place, "no optimizer"),
+            )
+            return
 
 
 @rule("DS326", "odd-allgather-bucket", severity="error", effects=("rejected",), keys=(ZERO,))

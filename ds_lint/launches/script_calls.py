@@ -15,12 +15,14 @@ from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.prepared_models import prepared_models
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
 from ds_lint.launches.script_parser import script_parsers
 from ds_lint.launches.second_models import SecondModel, SecondModelReader
 from ds_lint.launches.trained_names import TrainedNames, identifiers
+from ds_lint.launches.training_loop import training_loop
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -32,9 +34,12 @@ if TYPE_CHECKING:
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
+    from ds_lint.launches.model_sources import SourceReader
+    from ds_lint.launches.prepared_models import PreparedModels
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
     from ds_lint.launches.script_parser import ScriptParser
+    from ds_lint.launches.training_loop import TrainingLoop
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
 # Methods of a partitioned model, and of the Trainer.
@@ -42,6 +47,7 @@ _OF_STAGE_3 = ("_zero3_consolidated_16bit_state_dict", "generate", "save_16bit_m
 _OF_TRAINER = ("evaluate", "predict", "train")
 _BARRIERS = ("deepspeed.comm.barrier", "torch.distributed.barrier")
 _WAITS = "accelerator.wait_for_everyone"
+_DEVICE = "accelerator.device.type"  # where Accelerate trains
 _GATHERS = ("gather", "zero", "ds_id", "ds_status", "consolidat", "get_state_dict", "summon")
 
 
@@ -121,17 +127,20 @@ class ScriptCalls(NamedTuple):
     recomputations: tuple[Recomputation, ...]
     second_models: tuple[SecondModel, ...]
     parsers: tuple[ScriptParser, ...]
+    loop: TrainingLoop | None
+    prepared: tuple[PreparedModels, ...]
 
 
-def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
+def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
     """The calls of a script."""
-    return _CallReader(trained, imported).read()
+    return _CallReader(trained, imported, sources).read()
 
 
 class _CallReader:
-    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+    def __init__(self, trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> None:
         self.names = names = trained.names
         self.trained = trained
+        self.sources = sources
         self.imported = imported
         self.loading = LoadReader(names, trained, imported)
         self.builds = BuildReader(names, trained, imported, self.loading)
@@ -159,6 +168,8 @@ class _CallReader:
             recomputations=tuple(recomputations(self.names)),
             second_models=tuple(SecondModelReader(self.trained, self.imported, self.loading).read()),
             parsers=tuple(script_parsers(self.trained, self.imported)),
+            loop=training_loop(self.trained, self.imported, self.sources),
+            prepared=tuple(prepared_models(self.names, self.imported)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
@@ -254,19 +265,24 @@ class _CallReader:
         for call in self.names.calls:
             if not self.trained.is_engine(call.func):
                 continue
-            for context in self.trained.contexts(call):
-                if not isinstance(context, ast.Call):
+            for entered in self.trained.entered(call):
+                context = self.trained.meant(entered)
+                if not isinstance(context, ast.Call) or not self._is_autocast_of_gpus(context):
                     continue
-                name = self.imported.full_name(dotted_name(context.func)) or dotted_name(context.func)
-                is_cuda = name == "torch.cuda.amp.autocast" or (
-                    name in ("torch.autocast", "torch.amp.autocast")
-                    and bool(context.args)
-                    and literal(context.args[0]) == "cuda"
-                )
                 enabled = keyword(context, "enabled")
                 value = True if enabled is None else literal(enabled)
-                if is_cuda and value is not False:
+                if value is not False:
                     yield AutocastCall(dotted_name(call.func), place(context), True if value is True else None)
+                    break
+
+    def _is_autocast_of_gpus(self, context: ast.Call) -> bool:
+        """Whether it is an autocast that the engine looks for: not that of CPUs."""
+        name = self.imported.full_name(dotted_name(context.func)) or dotted_name(context.func)
+        if name == "torch.cuda.amp.autocast":
+            return True
+        device = keyword(context, "device_type") or next(iter(context.args[:1]), None)
+        is_cuda = literal(device) == "cuda" or (device is not None and dotted_name(device).endswith(_DEVICE))
+        return name in ("torch.autocast", "torch.amp.autocast") and is_cuda
 
     def _checkpointing(self) -> CheckpointingCall | None:
         calls = [call for call in self.names.calls if dotted_name(call.func).endswith("checkpointing.configure")]

@@ -61,7 +61,10 @@ class TrainedNames:
         return self._means(node, depth, is_engine=False)
 
     def is_engine(self, node: ast.expr, depth: int = _DEPTH) -> bool:
-        """Whether an expression is what ``deepspeed.initialize`` returned first."""
+        """Whether an expression is what ``deepspeed.initialize`` returned first, or a name that ``prepare`` gave.
+
+        What is in the engine, ``engine.module``, is not the engine.
+        """
         return self._means(node, depth, is_engine=True)
 
     def is_gathered(self, node: ast.AST, depth: int = _DEPTH) -> bool:
@@ -77,6 +80,17 @@ class TrainedNames:
             if isinstance(around, (ast.With, ast.AsyncWith)) and below in around.body:
                 for item in around.items:
                     yield item.context_expr
+
+    def entered(self, node: ast.AST, depth: int = _DEPTH) -> Iterator[ast.expr]:
+        """What is certainly entered around a node: in its function, as its decorators, or where it is called."""
+        yield from self.contexts(node)
+        function = self._function_of(node)
+        if function is None or depth == 0:
+            return
+        yield from function.decorator_list
+        calls = self._calls_of_function_of(node)
+        if len(calls) == 1:
+            yield from self.entered(calls[0], depth - 1)
 
     def condition_of_one_rank(self, node: ast.AST, depth: int = _DEPTH) -> ast.expr | None:
         """The condition by which one rank alone runs a node; None if all do, or it is not known."""
@@ -232,7 +246,8 @@ class TrainedNames:
                 engine = self._targets(call)[:1]
                 yield Wrap(call, [*([model] if model is not None else []), *engine], engine)
             elif last == "prepare" and owner.rpartition(".")[2] == "accelerator":
-                yield Wrap(call, self._targets(call), [])
+                prepared = self._targets(call)
+                yield Wrap(call, prepared, prepared)  # with DeepSpeed, the model that is returned is the engine
             elif _TRAINERS.fullmatch(last):
                 model = given or next(iter(call.args[:1]), None)
                 if model is not None:
@@ -253,7 +268,7 @@ class TrainedNames:
     def _means(self, node: ast.expr, depth: int, *, is_engine: bool) -> bool:
         if depth == 0:
             return False
-        node = _bare(node)
+        node = node if is_engine else _bare(node)
         if isinstance(node, ast.IfExp):
             return all(self._means(one, depth - 1, is_engine=is_engine) for one in (node.body, node.orelse))
         name = dotted_name(node)

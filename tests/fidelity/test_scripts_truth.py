@@ -34,8 +34,9 @@ RAISES = {  # with these words, where a finding claims that the script raises
     "DS823": "ZeRO-Offload with a client provided optimizer",
     "DS827": "is not equal to micro_batch_per_gpu",
     "DS864": "not supported between instances",
-    "DS871": "DummyOptim",
+    "DS871": "Dummy",
     "DS872": "untested ZeRO Optimizer",
+    "DS875": "with multiple models when using DeepSpeed",
     "DS880": "'weight' must be 2-D",
 }
 HIDDEN, VOCABULARY, RANK = 64, 128, 8
@@ -83,7 +84,7 @@ def codes(example: Example) -> set[str]:
 
 @pytest.mark.parametrize(
     "example",
-    [one for code in ("DS820", "DS823", "DS827", "DS864", "DS871", "DS872", "DS880") for one in of(code)],
+    [one for code in ("DS820", "DS823", "DS827", "DS864", "DS871", "DS872", "DS875", "DS880") for one in of(code)],
 )
 def test_a_script_raises_where_a_finding_says(example: Example, tmp_path: Path, model: Path) -> None:
     done = ran(example, tmp_path, model)
