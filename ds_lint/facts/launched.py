@@ -56,6 +56,11 @@ _SETS_RANKS = re.compile(
     r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
     r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
 )
+# The same of a notebook, whose variables are known.
+_CONNECTS_RANKS = re.compile(
+    r"mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv"
+    r"|init_process_group|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
+)
 # What a script has in which ranks share a copy of the model; ``DeepSpeedConfig.__init__`` counts them as one.
 _SPLITS_MODEL = re.compile(r"\bmpu\s*=\s*(?!None\b)\w|\bPipelineModule\b")
 # The options of Megatron and its descendants, whose loop is in a module of their own.
@@ -111,6 +116,14 @@ class LaunchFacts:
     def is_in_notebook(self) -> bool:
         """Whether a notebook trains in its own process."""
         return self.launch.launcher == NO_LAUNCHER and self.document.notebook is not None
+
+    @property
+    def trains_in_notebook(self) -> bool:
+        """Whether a notebook certainly trains in its own process, which gets no variables from elsewhere."""
+        script, document = self.script, self.script_document
+        if not self.is_in_notebook or script is None or document is None or script.ranks is not None:
+            return False
+        return self.stack is not None and not self.fills_in and not _has(_CONNECTS_RANKS, document.content)
 
     @property
     def world_size(self) -> int | None:

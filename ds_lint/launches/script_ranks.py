@@ -11,7 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.script_code import ARGUMENTS, keyword, last_name, literal
+from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -102,11 +102,13 @@ def own_ranks(names: ModuleNames, imported: ImportedNames) -> OwnRanks | None:
     return _RanksReader(names, imported).read()
 
 
-def is_of_ranks(call: ast.Call) -> bool:
-    """Whether a call needs to know which rank it is: of an engine, or of training arguments."""
-    name = last_name(call)
-    is_of_deepspeed = dotted_name(call.func) in ("deepspeed.initialize", "ds.initialize", "deepspeed.init_distributed")
-    return is_of_deepspeed or _ENGINES.fullmatch(name) is not None or ARGUMENTS.fullmatch(name) is not None
+def connects_ranks(call: ast.Call) -> bool:
+    """Whether a call connects the ranks, if no other has before: below stage 3 the Trainer does when it trains."""
+    name = dotted_name(call.func)
+    owner, _, method = name.rpartition(".")
+    if name in ("deepspeed.initialize", "ds.initialize", "deepspeed.init_distributed"):
+        return True
+    return (method == "train" and "trainer" in owner.lower()) or (method == "prepare" and "accelerator" in owner.lower())
 
 
 class _RanksReader:

@@ -16,7 +16,7 @@ from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
 from ds_lint.launches.script_configs import calls_with_config, configs
 from ds_lint.launches.script_options import script_arguments
-from ds_lint.launches.script_ranks import is_of_ranks, own_ranks
+from ds_lint.launches.script_ranks import connects_ranks, own_ranks
 from ds_lint.launches.trained_names import TrainedNames
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
@@ -60,7 +60,7 @@ class TrainingScript(NamedTuple):
     transformers. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the
     path of a DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the
     batch size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``ranks`` are those
-    that it starts itself, None if it starts none. ``engine_line`` is the first line that needs the variables of a rank,
+    that it starts itself, None if it starts none. ``engine_line`` is the first line that connects the ranks,
     and ``config_line`` the one that takes the config which it names; the last line of all if a function has them.
     """
 
@@ -125,7 +125,7 @@ def _read(names: ModuleNames) -> TrainingScript:
         ),
         calls=read_calls(trained, imported),
         ranks=own_ranks(names, imported),
-        engine_line=_first_line(names, [call for call in names.calls if is_of_ranks(call)]),
+        engine_line=_first_line(names, [call for call in names.calls if connects_ranks(call)]),
         config_line=_first_line(names, list(calls_with_config(names))),
     )
 
