@@ -50,6 +50,10 @@ class LaunchFile(NamedTuple):
         """A line in words, in a notebook with the cell: ``run.sh:3``, ``train.ipynb:cell 2:3``."""
         return f"{self.path}:{shown_line(line, self.notebook)}"
 
+    def place_of(self, launch: Launch) -> str:
+        """The place of a launch, which may be in a file that this one sources."""
+        return self.place(launch.line) if launch.path == self.path else f"{launch.path}:{launch.line}"
+
 
 class UnlessItFails(Protocol):
     """Does work on a file; None if ds-lint itself fails on it, which must not hide what is found in other files."""
