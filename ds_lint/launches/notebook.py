@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ds_lint.source.notebook_cells import Cell, Notebook
 
 _VALUE = re.compile(r"\{([A-Za-z_][\w.\[\]'\"]*)\}")
+_VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_]\w*)")
 _LINE_MAGIC = re.compile(r"(!{1,2}|%)[ \t]*(\w*)[ \t]*(.*)", re.DOTALL)
 _SHELL_MAGICS = ("sx", "system", "sh")
 _PROGRAMS = ("pip", "pip3", "python", "conda")  # magics that are programs, too
@@ -102,7 +103,11 @@ class _Reader:
             elif isinstance(step, FileWrite):
                 place = self.place(step.name)
                 if place is not None:
-                    self.written.append(WrittenConfig(place, step.value_line, step.value_end_line, line))
+                    lines, is_whole = (step.value_line, step.value_end_line), step.text is not None
+                    self.written.append(WrittenConfig(place, *lines, line, is_whole=is_whole))
+                    self.texts.pop(place, None)
+                    if step.text is not None:
+                        self.texts[place] = step.text
             elif isinstance(step, ProgramStart):
                 self.shell(step.command, line, is_python=False)
 
@@ -120,27 +125,26 @@ class _Reader:
         elif name == "cd":
             words = [word for word in rest.split("#")[0].split() if not word.startswith("-")]
             folder = words[0].strip("'\"") if len(words) == 1 else None
-            self.go(self.filled(folder) if folder is not None else None)
+            self.go(self.filled(folder, line) if folder is not None else None)
         elif name in ("env", "set_env"):
             variable, sign, value = rest.partition("=") if "=" in rest.split(" ")[0] else rest.partition(" ")
             if sign and variable.strip().isidentifier():
-                self.changes.append(EnvironmentChange(line, variable.strip(), self.filled(value.strip())))
+                self.changes.append(EnvironmentChange(line, variable.strip(), self.filled(value.strip(), line)))
         elif name in ("run", "load_ext", "loadpy") and name == "run":
             self.changes.append(EnvironmentChange(line, None, None))  # of another file
 
-    def filled(self, text: str) -> str | None:
+    def filled(self, text: str, line: int) -> str | None:
         """A text with the values that IPython puts into it; None if one of them is not known."""
         if "$" in text or "{" in text:
-            text = _VALUE.sub(lambda value: self.does.constant(value[1]) or value[0], text)
+            text = _VALUE.sub(lambda value: self.does.constant(value[1], line) or value[0], text)
         return None if "$" in text or "{" in text else text
 
     def shell(self, text: str, line: int, *, is_python: bool = True) -> None:
         """The launches of a script that starts at a line; IPython fills in its ``{values}`` unless a magic gets it."""
         stand_ins = StandIns()
         if is_python:
-            text = _VALUE.sub(
-                lambda value: self.does.constant(value[1]) or stand_ins.add(value[1]), text
-            )
+            text = _VALUE.sub(lambda value: self.does.constant(value[1], line) or stand_ins.add(value[1]), text)
+            text = _VARIABLE.sub(lambda name: self.variable(name, line, stand_ins), text)
         found = launches_in(
             text, self.path, self.text_at, variables=self.at(line), stand_ins=stand_ins, may_write=True
         ).moved(line - 1)
@@ -151,13 +155,19 @@ class _Reader:
             if (place := self.place(one.place)) is not None:
                 self.written.append(one._replace(place=place))
 
+    def variable(self, name: re.Match[str], line: int, stand_ins: StandIns) -> str:
+        """What IPython puts in the place of ``$name``, which the shell gets as it is if Python has no such name."""
+        if not self.does.has(name[1]):
+            return name[0]
+        return self.does.constant(name[1], line) or stand_ins.add(name[1])
+
     def at(self, line: int) -> dict[str, str | None]:
         """The variables that a command at a line finds in its environment."""
         return environment_at(line, self.changes).variables
 
     def write(self, name: str, cell: Cell, body: int, *, is_added: bool) -> None:
         """A cell that becomes a file."""
-        filled = self.filled(name)
+        filled = self.filled(name, self.line(cell.start))
         place = self.place(filled) if filled is not None else None
         if place is None:
             return

@@ -37,12 +37,13 @@ class FolderChange(NamedTuple):
 
 
 class FileWrite(NamedTuple):
-    """A dict becomes a file of JSON; it stands in these lines."""
+    """A dict becomes a file of JSON, or a ``text`` a file; it stands in these lines."""
 
     line: int
     name: str
     value_line: int
     value_end_line: int
+    text: str | None = None
 
 
 class ProgramStart(NamedTuple):
@@ -62,11 +63,18 @@ class PythonSteps:
         self.names = names
         self.steps = found
 
-    def constant(self, name: str) -> str | None:
-        """A number or text that a name of the module always stands for."""
+    def has(self, name: str) -> bool:
+        """Whether the module gives a value to a name."""
+        return self.names is not None and bool(self.names.assignments(name, self.names.module))
+
+    def constant(self, name: str, line: int) -> str | None:
+        """The number or text that a name of the module stands for at a line."""
         names = self.names
         found = names.assignments(name, names.module) if names is not None and name.isidentifier() else []
-        value = literal(found[0].value) if len(found) == 1 else None
+        if names is None or any(one.value is None or one.place != names.places[names.module] for one in found):
+            return None
+        before = [one.value for one in found if one.value is not None and one.value.lineno < line]
+        value = literal(before[-1]) if before else None
         return str(value) if isinstance(value, (str, int, float)) else None
 
 
@@ -104,6 +112,8 @@ class _Reader:
             yield FolderChange(call.lineno, self._text(call.args[0]) if call.args and self._runs(call) else None)
         elif name in ("json.dump", "dump") and len(call.args) > 1:
             yield from self._dumped(call)
+        elif getattr(call.func, "attr", "") in ("write", "write_text") and len(call.args) == 1:
+            yield from self._text_written(call)
         elif ast.unparse(call.func) in _SYSTEMS and call.args:
             command = self._text(call.args[0])
             if command is not None:
@@ -161,6 +171,27 @@ class _Reader:
         name = self._text(opened.args[0])
         if name is not None and self._runs(call):
             yield FileWrite(call.lineno, name, value.lineno, value.end_lineno or value.lineno)
+
+    def _text_written(self, call: ast.Call) -> Iterator[FileWrite]:
+        """The file that ``file.write(text)`` or ``Path(...).write_text(text)`` writes."""
+        assert isinstance(call.func, ast.Attribute)  # noqa: S101 - it has a name
+        owner, value = call.func.value, self._meant(call.args[0])
+        if call.func.attr == "write":
+            opened: ast.expr | None = owner if isinstance(owner, ast.Call) else self._opened(owner, call)
+        else:
+            opened = self._meant(owner)
+        if not isinstance(opened, ast.Call) or not opened.args or not self._runs(call):
+            return
+        name, text = self._text(opened.args[0]), literal(value)
+        if name is None or dotted_name(opened.func) not in ("open", "Path", "pathlib.Path"):
+            return
+        if isinstance(value, ast.Call) and dotted_name(value.func) == "json.dumps" and value.args:
+            dumped = self._meant(value.args[0])
+            yield FileWrite(call.lineno, name, dumped.lineno, dumped.end_lineno or dumped.lineno)
+        elif isinstance(text, str):
+            end = value.end_lineno or value.lineno
+            starts, ends = text.startswith("\n"), text.rstrip(" \t").endswith("\n")
+            yield FileWrite(call.lineno, name, value.lineno + starts, end - (ends and end > value.lineno), text)
 
     def _opened(self, file: ast.expr, call: ast.AST) -> ast.Call | None:
         """The call that opens a file, of the ``with`` around a call."""
