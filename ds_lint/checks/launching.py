@@ -86,7 +86,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
 
 
 def _of_notebook(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
-    """A notebook that trains in its own process, which is no rank, or not the only one."""
+    """A notebook that trains in its own process without the variables of a rank, or as one of several."""
     around, variables = launch.launch.surroundings, launch.launch.environment
     missing, size, rank = around.missing_ranks, count(variables.get("WORLD_SIZE")), count(variables.get("RANK"))
     outcome: Outcome | dict[Stack, Outcome] = RISK

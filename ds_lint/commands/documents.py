@@ -81,9 +81,7 @@ def _is_in_project(found: list[tuple[str, Document]]) -> bool:
     A config that a shell script or a cell of a notebook writes may be launched there.
     """
     return any(
-        os.path.isdir(given)
-        or document.language in ("notebook", "shell")
-        or repository_of(document.path) is not None
+        os.path.isdir(given) or document.language in ("notebook", "shell") or repository_of(document.path) is not None
         for given, document in found
     )
 

@@ -16,9 +16,9 @@ from ds_lint.targets.directories import repository_of
 
 if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.project.launches import LaunchFile
     from ds_lint.semantics.basis import Basis
     from ds_lint.semantics.config import Config
-    from ds_lint.project.launches import LaunchFile
     from ds_lint.session.launched import LaunchingProject
     from ds_lint.session.material import Material
     from ds_lint.session.session import Session
@@ -87,7 +87,7 @@ def _is_at(launch: LaunchFacts, place: tuple[int, ...], file: LaunchFile) -> boo
 
 def _of_config(document: Document, session: Session) -> list[LaunchedConfig]:
     """A config by each launch and recipe of its project that names it; alone if there is none."""
-    if repository_of(document.path) is not None or document.language == "shell":
+    if repository_of(document.path) is not None or document.language in ("notebook", "shell"):
         from ds_lint.session.launched import add_launches
 
         add_launches([(document.path, document)], session)

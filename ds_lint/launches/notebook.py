@@ -1,5 +1,4 @@
-"""What a notebook does beside its Python: the launches of its cells, the files that they write, where and with which
-variables of the environment.
+"""What a notebook starts and writes beside its Python, in which folder and with which variables of the environment.
 
 The cells run from the first to the last, as in a module. A command sees what ``%cd``, ``%env``, ``os.chdir`` and
 ``os.environ`` set before it.
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ds_lint.launches.launchers import by_module, by_program
 from ds_lint.launches.notebook_kernel import NotebookReading, environment_at, in_home
@@ -20,7 +19,7 @@ from ds_lint.source.notebook_magics import cell_magic, magic_lines, parsed_pytho
 from ds_lint.source.shell.unknowns import StandIns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.notebook_python import PythonSteps
@@ -51,10 +50,10 @@ def reading(text: str, path: str, read: Callable[[str], str | None]) -> Notebook
     if notebook is None or not notebook.is_python:
         return None
     python = python_of(notebook)
-    return _Reader(notebook, path, python, steps(python), read).read_cells()
+    return _CellReader(notebook, path, python, steps(python), read).read_cells()
 
 
-class _Reader:
+class _CellReader:
     def __init__(
         self, notebook: Notebook, path: str, python: str, does: PythonSteps, read: Callable[[str], str | None]
     ) -> None:
@@ -74,9 +73,7 @@ class _Reader:
         for cell in self.notebook.cells:
             self.read_cell(cell)
         changes = tuple(sorted(self.changes, key=lambda change: change.line))
-        return NotebookReading(
-            self.notebook, self.python, self.launches, self.misread, tuple(self.written), changes
-        )
+        return NotebookReading(self.notebook, self.python, self.launches, self.misread, tuple(self.written), changes)
 
     def read_cell(self, cell: Cell) -> None:
         magic = cell_magic(cell.source)
@@ -130,8 +127,9 @@ class _Reader:
             variable, sign, value = rest.partition("=") if "=" in rest.split(" ")[0] else rest.partition(" ")
             if sign and variable.strip().isidentifier():
                 self.changes.append(EnvironmentChange(line, variable.strip(), self.filled(value.strip(), line)))
-        elif name in ("run", "load_ext", "loadpy") and name == "run":
-            self.changes.append(EnvironmentChange(line, None, None))  # of another file
+        elif name == "run":  # in the process of the notebook, of which nothing is known then
+            self.shell(f"python {rest}", line)
+            self.changes.append(EnvironmentChange(line, None, None))
 
     def filled(self, text: str, line: int) -> str | None:
         """A text with the values that IPython puts into it; None if one of them is not known."""

@@ -31,7 +31,7 @@ class KernelEnvironment(NamedTuple):
 
 
 class NotebookReading(NamedTuple):
-    """What a notebook does: launches and files with lines of the text of its cells, and its ``python`` in their places."""
+    """What a notebook does, with lines of the text of its cells, and its ``python``, which stands in the same lines."""
 
     notebook: Notebook
     python: str

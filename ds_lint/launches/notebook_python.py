@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.script_code import ImportedNames, literal
@@ -84,11 +83,11 @@ def steps(python: str) -> PythonSteps:
         names = ModuleNames(parsed(python))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return PythonSteps(None, [])
-    reader = _Reader(names)
+    reader = _StepReader(names)
     return PythonSteps(names, sorted(reader.found(), key=lambda step: step.line))
 
 
-class _Reader:
+class _StepReader:
     def __init__(self, names: ModuleNames) -> None:
         self.names = names
         self.imported = ImportedNames(names)

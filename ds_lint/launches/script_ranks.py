@@ -108,7 +108,9 @@ def connects_ranks(call: ast.Call) -> bool:
     owner, _, method = name.rpartition(".")
     if name in ("deepspeed.initialize", "ds.initialize", "deepspeed.init_distributed"):
         return True
-    return (method == "train" and "trainer" in owner.lower()) or (method == "prepare" and "accelerator" in owner.lower())
+    return (method == "train" and "trainer" in owner.lower()) or (
+        method == "prepare" and "accelerator" in owner.lower()
+    )
 
 
 class _RanksReader:

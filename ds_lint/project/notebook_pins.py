@@ -1,4 +1,4 @@
-"""The releases that a notebook installs: ``!pip install``, ``%pip install`` and ``%%bash`` cells, the last of which counts."""
+"""The releases that a notebook installs, with ``!pip``, ``%pip`` or in ``%%bash`` cells: the last counts."""
 
 from __future__ import annotations
 

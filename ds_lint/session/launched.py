@@ -263,12 +263,17 @@ class LaunchingProject:
 
     def document_of(self, launch: Launch, file: LaunchFile) -> Document:
         """The script that has the command: the file, or one that it sources."""
-        path = os.path.join(self.directory, launch.path)
+        path = self._shown(os.path.join(self.directory, launch.path))
         if path not in self.launching:
             text = file.text if launch.path == file.path else text_of(path, self.files) or ""
             self.launching[path] = Document(path, text, None, [])
             self.launching[path].notebook = file.notebook if launch.path == file.path else None
         return self.launching[path]
+
+    def _shown(self, path: str) -> str:
+        """The path of a file as the user gives it, if it is a notebook that holds a config, too."""
+        known = self.documents.get(os.path.realpath(path)) if path.endswith(NOTEBOOK) else None
+        return known.path if known is not None else path
 
     def _script_of_cell(self, launch: Launch, file: LaunchFile) -> tuple[TrainingScript | None, Document | None] | None:
         """What the script shows that a cell has written before the launch; None if none has."""
@@ -282,7 +287,7 @@ class LaunchingProject:
             text = "\n".join(line if number in kept else "" for number, line in enumerate(lines, 1))
             from ds_lint.launches.training_script import read_training_script
 
-            script, whole = read_training_script(text), os.path.join(self.directory, file.path)
+            script, whole = read_training_script(text), self._shown(os.path.join(self.directory, file.path))
             document = None if script is None else _document_of(whole, file.notebook, text)
             self.scripts[key] = script, document
         return self.scripts[key]

@@ -127,7 +127,7 @@ class Session:
         return os.path.abspath(config) in self._material
 
     def choice(self, directory: str, notebook: str | None = None) -> Choice:
-        """The releases that the configs of a directory are linted with, chosen once; those of a notebook with its own."""
+        """The releases that the configs of a directory, or of a notebook, are linted with, chosen once."""
         installed = self._installed_by(notebook) if notebook is not None else {}
         key = notebook if notebook is not None and installed else directory
         if key not in self.choices:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.source.notebook_cells import Notebook
 
 _CELL_MAGIC = re.compile(r"\s*%%(\w+|!)[ \t]*([^\n]*)(?:\n|\Z)")
-_OF_DATABRICKS = re.compile(r"\s*%(sh|md|sql|fs|scala|r|run)\b[ \t]*([^\n]*)(?:\n|\Z)")  # of the whole cell there
+_OF_DATABRICKS = re.compile(r"\s*%(sh|md|sql|fs|scala|r)\b[ \t]*([^\n]*)(?:\n|\Z)")  # of the whole cell there
 _WRITING = frozenset({"file", "writefile"})
 _SHELLS = frozenset({"bash", "sh", "sx", "system", "!"})
 _AROUND_PYTHON = frozenset({"capture", "prun", "time", "timeit"})  # these run the rest of the cell
@@ -55,7 +55,7 @@ def cell_magic(source: str) -> CellMagic | None:
     match = _CELL_MAGIC.match(source)
     if match is None:
         match = _OF_DATABRICKS.match(source)
-        if match is None or (match[1] == "run" and "\n" in source.strip()):
+        if match is None:
             return None
         is_one_line = bool(match[2].strip())
         body = match.start(2) if match[1] == "sh" and is_one_line else match.end()

@@ -101,10 +101,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document.is_fragment |= changes_configs(names)
             document.taker = values.keywords(made.taker).node if made.taker is not None else None
     found |= {(one.root.span.start, ""): one for one in _named(names, values, text, path) if one.root is not None}
-    for written in _written_texts(names):
-        document = _of_text(written, values.span(written), text, path)
-        if document is not None and document.root is not None:
-            found[document.root.span.start, ""] = document
+    found |= {(one.root.span.start, ""): one for one in _in_texts(names, values, text, path) if one.root is not None}
     taken = [values.span(one) for one in (*values.dicts, *_for_inference(names))]
     taken.sort(key=lambda span: span.start, reverse=True)
     end = -1  # of what is taken and begins before
@@ -126,6 +123,14 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
         document.index = index
         document.comments = addressed if document.is_python else [*(document.comments or ()), *addressed]
     return documents
+
+
+def _in_texts(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
+    """The configs in the texts that the module writes into files."""
+    for written in _written_texts(names):
+        document = _of_text(written, values.span(written), text, path)
+        if document is not None:
+            yield document
 
 
 def _written_texts(names: ModuleNames) -> Iterator[ast.Constant]:
