@@ -8,7 +8,10 @@ import re
 import pytest
 from jsonschema import Draft7Validator
 
+from ds_lint.commands.documents import linted_documents
 from ds_lint.knowledge import resources
+from ds_lint.session.options import Options
+from ds_lint.session.session import Session
 
 RANKS = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"]
 DICT = 'ds_config = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}'
@@ -32,18 +35,23 @@ def arguments(config):
 
 
 @pytest.fixture
-def check(run, tmp_path):
-    """What a check says of a notebook with these cells: code, cell, line and message of each finding."""
+def check(tmp_path, monkeypatch):
+    """What a check says of a notebook with these cells: the place, code and message of each finding."""
+    monkeypatch.chdir(tmp_path)
 
-    def check(*cells, options=()):
+    def check(*cells):
         found = [
             {"cell_type": "code", "metadata": {}, "outputs": [], "source": one.splitlines(keepends=True)}
             for one in cells
         ]
         notebook = {"cells": found, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         (tmp_path / "a.ipynb").write_text(json.dumps(notebook, indent=1), encoding="utf-8")
-        printed = run("check", "a.ipynb", "--output-format", "concise", *options).stdout
-        return [line.removeprefix("a.ipynb:cell ") for line in printed.splitlines() if re.match(r"a.ipynb:cell", line)]
+        options = Options(["a.ipynb"])
+        return [
+            f"{report.document.shown_place(one.span.start).removeprefix('cell ')}: {one.code} {one.message}"
+            for report, _ in linted_documents(options, Session(options), [])
+            for one in report.findings
+        ]
 
     return check
 

@@ -30,7 +30,7 @@ _VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_]\w*)")
 _LINE_MAGIC = re.compile(r"(!{1,2}|%)[ \t]*(\w*)[ \t]*(.*)", re.DOTALL)
 _SHELL_MAGICS = ("sx", "system", "sh")
 _PROGRAMS = ("pip", "pip3", "python", "conda")  # magics that are programs, too
-# What the first command of a cell is that is a script of the shell without saying so.
+# What the first command of a cell is that is a script of the shell without a magic.
 _COMMANDS = frozenset({
     "bash", "cat", "cd", "conda", "cp", "echo", "export", "find", "git", "ls", "mkdir", "mv", "pip", "pip3", "python",
     "python3", "rm", "sbatch", "sh", "source", "unzip", "wget", "curl", *by_program(), *by_module(),
@@ -100,8 +100,8 @@ class _CellReader:
             elif isinstance(step, FileWrite):
                 place = self.place(step.name)
                 if place is not None:
-                    lines, is_whole = (step.value_line, step.value_end_line), step.text is not None
-                    self.written.append(WrittenConfig(place, *lines, line, is_whole=is_whole))
+                    found = WrittenConfig(place, step.value_line, step.value_end_line, line)
+                    self.written.append(found._replace(is_whole=step.text is not None))
                     self.texts.pop(place, None)
                     if step.text is not None:
                         self.texts[place] = step.text
@@ -149,9 +149,9 @@ class _CellReader:
         for one in found.launches:
             self.launches.append(one._replace(cwd=self.place(one.cwd) if one.cwd is not None else None))
         self.misread += found.misread
-        for one in found.written:
-            if (place := self.place(one.place)) is not None:
-                self.written.append(one._replace(place=place))
+        for file in found.written:
+            if (place := self.place(file.place)) is not None:
+                self.written.append(file._replace(place=place))
 
     def variable(self, name: re.Match[str], line: int, stand_ins: StandIns) -> str:
         """What IPython puts in the place of ``$name``, which the shell gets as it is if Python has no such name."""

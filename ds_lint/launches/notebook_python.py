@@ -98,9 +98,9 @@ class _StepReader:
                 yield self._item(node)
         for call in self.names.calls:
             yield from self._of_call(call)
-        for node in self.names.every(ast.AugAssign):
-            if dotted_name(node.target) in _ENVIRONMENTS:
-                yield from self._all_of(node.value, node)
+        for statement in self.names.every(ast.AugAssign):
+            if dotted_name(statement.target) in _ENVIRONMENTS:
+                yield from self._all_of(statement.value, statement)
 
     def _of_call(self, call: ast.Call) -> Iterator[Step]:
         name = dotted_name(call.func)
@@ -131,9 +131,8 @@ class _StepReader:
         parent = self.names.parents.get(node)
         if isinstance(parent, ast.Delete):
             return EnvironmentChange(node.lineno, name, None, is_removed=True)
-        is_whole = isinstance(parent, ast.Assign) and len(parent.targets) == 1
-        value = self._text(parent.value) if is_whole and self._runs(node) else None
-        return EnvironmentChange(node.lineno, name, value)
+        assigned = parent.value if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+        return EnvironmentChange(node.lineno, name, self._text(assigned) if self._runs(node) else None)
 
     def _method(self, call: ast.Call, method: str) -> Iterator[EnvironmentChange]:
         if method == "update":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ds_lint.launches.launch import Launch
-    from ds_lint.launches.notebook import NotebookReading
+    from ds_lint.launches.notebook_kernel import NotebookReading
     from ds_lint.launches.scripts import WrittenConfig
     from ds_lint.project.discovery import LeavesOut
     from ds_lint.source.files import Files
