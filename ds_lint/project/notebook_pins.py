@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _INSTALL = re.compile(r"\bpip3?(?:\.exe)?\b[^\n]*\binstall\b")
 _ONE_LINE = re.compile(r"\s*pip3?[ \t]+install\b[^\n]*\s*")  # which IPython takes for %pip where it is all of a cell
 _PERCENT = re.compile(r"[!%]{1,2}[ \t]*")
-# Options of pip with a value behind them that is no requirement.
+# Options of pip whose value is something else than a requirement.
 _WITH_VALUE = frozenset({
     "-b", "-C", "-f", "-i", "-t", "--cache-dir", "--config-settings", "--extra-index-url", "--find-links",
     "--global-option", "--implementation", "--index-url", "--log", "--no-binary", "--only-binary", "--platform",
