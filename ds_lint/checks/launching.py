@@ -27,6 +27,15 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
 # The releases of PyTorch before torch.distributed.launch wrote ``--local-rank``: the newest of each line.
 _LAST_WITHOUT_DASHES = ("1.8.2", "1.9.1", "1.10.2", "1.11.0", "1.12.1", "1.13.0", "1.13.1")
+_VARIABLES = 'RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="localhost", MASTER_PORT="29500"'
+_OF_NOTEBOOK = (
+    f"Write `os.environ.update({_VARIABLES})` into a cell before, or start the ranks with `notebook_launcher` of "
+    "Accelerate."
+)
+_ONE_PROCESS = (
+    "Set RANK and LOCAL_RANK to 0 and WORLD_SIZE to 1: a notebook is one process. For several GPUs, use "
+    "`notebook_launcher` of Accelerate, or write the script into a file and start it with `!deepspeed` or `!torchrun`."
+)
 _LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI, and needs mpi4py for that."
 
 
@@ -56,13 +65,15 @@ def no_launcher(config: Config) -> Iterator[Problem]:
     Sources: ``init_distributed`` in ``deepspeed/comm/comm.py``, and ``PartialState`` in ``accelerate/state.py``.
     """
     launch = config.facts.launch
+    if launch is not None and launch.trains_in_notebook:
+        yield from _of_notebook(config, launch)
     if launch is None or not _is_python_alone(launch):
         return
     given, missing = launch.launch.surroundings.ranks, launch.launch.surroundings.missing_ranks
     if not missing:
         return
     has = f"with {_listed(given)} but without {_listed(missing)}" if given else "without a launcher"
-    happens, outcome = _without_ranks(config)
+    happens, outcome = _without_ranks(config, missing)
     key, span = _place(config)
     yield Problem(
         key,
@@ -75,6 +86,36 @@ def no_launcher(config: Config) -> Iterator[Problem]:
         label="needs a launcher",
         related=[_launched(launch, "starts no ranks" if not given else "sets some of the variables")],
         subject=(launch.launch.launcher, launch.launch.script, tuple(missing)),
+    )
+
+
+def _of_notebook(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
+    """A notebook that trains in its own process without the variables of a rank, or as one of several."""
+    around, variables = launch.launch.surroundings, launch.launch.environment
+    missing, size, rank = around.missing_ranks, count(variables.get("WORLD_SIZE")), count(variables.get("RANK"))
+    outcome: Outcome | dict[Stack, Outcome] = RISK
+    if missing:
+        has = f"without {_listed(missing)}" if around.ranks else "without the variables of a rank"
+        happens, outcome = _without_ranks(config, missing)
+        label, advice = "needs the variables of a rank", _OF_NOTEBOOK + (_LOOKS_FOR_MPI if outcome is RISK else "")
+    elif size is not None and size > 1:
+        has, happens = f"with WORLD_SIZE {size}", f"it waits for {size} ranks until a timeout"
+        label, advice = f"one of {size} ranks", _ONE_PROCESS
+    elif rank:
+        has, happens = f"with RANK {rank}", "it waits for rank 0 until a timeout"
+        label, advice = "no rank 0", _ONE_PROCESS
+    else:
+        return
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"the notebook trains in its own process {has}: {happens}",
+        outcome,
+        help=advice,
+        label=label,
+        related=[_launched(launch, "trains in the process of the notebook")],
+        subject=(tuple(missing), size, rank),
     )
 
 
@@ -446,8 +487,10 @@ def _is_python_alone(launch: LaunchFacts) -> bool:
     return one.launcher == "srun" and one.world_size == 1  # MPI tells plain DeepSpeed its ranks
 
 
-def _without_ranks(config: Config) -> tuple[str, Outcome | dict[Stack, Outcome]]:
-    """What happens to a process that does not know its rank."""
+def _without_ranks(config: Config, missing: list[str]) -> tuple[str, Outcome | dict[Stack, Outcome]]:
+    """What happens to a process without these variables."""
+    if "LOCAL_RANK" not in missing and "deepspeed" not in config.stacks:  # then Accelerate takes it for a rank
+        return f"torch finds no {missing[0]} and raises a ValueError", rejected("initialize")
     looks = "DeepSpeed finds no rank and raises unless mpi4py is installed"
     if config.stacks != ("trainer",) or zero_stage(config) == 3:
         return looks, RISK

@@ -154,7 +154,7 @@ def _never_gets_states(config: Config) -> bool:
     document = launch.script_document if launch is not None else None
     if config.stack != "accelerate" or document is None:
         return False
-    return not any(call in document.text for call in ("get_state_dict", ".save_model("))
+    return not any(call in document.content for call in ("get_state_dict", ".save_model("))
 
 
 def _stage_without_gathering(config: Config) -> Node | None:

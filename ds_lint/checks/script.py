@@ -178,8 +178,10 @@ def model_loaded_before_config(config: Config) -> Iterator[Problem]:
     Source: ``from_pretrained`` asks ``is_deepspeed_zero3_enabled`` of ``transformers/integrations/deepspeed.py``.
     """
     calls, stage = _calls(config), _stage_3(config)
-    if calls is None or stage is None or config.world_size == 1 or calls.quantized or _builds_whole_models(config):
+    if calls is None or stage is None or calls.quantized or _builds_whole_models(config):
         return
+    if config.world_size == 1 and config.value(ZERO, "offload_param", "device") not in ("cpu", "nvme"):
+        return  # which has all partitions
     late = [(load.function, load.place, *load.setup_after) for load in calls.loads if load.setup_after is not None]
     reported = (*late, *calls.built_whole)
     for function, made, setup, place in reported:

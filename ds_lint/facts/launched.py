@@ -21,6 +21,7 @@ from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
 from ds_lint.launches.script_ranks import OwnRanks
 from ds_lint.launches.word import shown_name
+from ds_lint.source.notebook_cells import shown_line
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -54,6 +55,11 @@ _SETS_RANKS = re.compile(
     r"environ.*(?:RANK|MASTER_)|\b(?:RANK|LOCAL_RANK|MASTER_ADDR)[\"']\]?\s*[=:,]|mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit"
     r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
     r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
+)
+# The same of a notebook, whose variables are known.
+_CONNECTS_RANKS = re.compile(
+    r"mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv"
+    r"|init_process_group|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
 )
 # What a script has in which ranks share a copy of the model; ``DeepSpeedConfig.__init__`` counts them as one.
 _SPLITS_MODEL = re.compile(r"\bmpu\s*=\s*(?!None\b)\w|\bPipelineModule\b")
@@ -95,7 +101,7 @@ class LaunchFacts:
         self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
-        text = script_document.text if script_document is not None else None
+        text = script_document.content if script_document is not None else None
         self.resumption = resumption(launch, self.stack, text, script)
         self.checkpoint: Checkpoint | None = None  # that it resumes from, if it lies in the project
         self.training = self._training() if self.stack == "trainer" else None
@@ -104,7 +110,20 @@ class LaunchFacts:
     @property
     def origin(self) -> str:
         """The launch, in words."""
-        return f"{self.document.path}:{self.launch.line}"
+        return f"{self.document.path}:{shown_line(self.launch.line, self.document.notebook)}"
+
+    @property
+    def is_in_notebook(self) -> bool:
+        """Whether a notebook trains in its own process."""
+        return self.launch.launcher == NO_LAUNCHER and self.document.notebook is not None
+
+    @property
+    def trains_in_notebook(self) -> bool:
+        """Whether a notebook certainly trains in its own process, which gets no variables from elsewhere."""
+        script, document = self.script, self.script_document
+        if not self.is_in_notebook or script is None or document is None or script.ranks is not None:
+            return False
+        return self.stack is not None and not self.fills_in and not _has(_CONNECTS_RANKS, document.content)
 
     @property
     def world_size(self) -> int | None:
@@ -232,6 +251,8 @@ class LaunchFacts:
             from ds_lint.source.recognition import may_be_named  # few arguments are JSON files
 
             return may_be_named(config)
+        if self.written is None and self.is_in_notebook and config.notebook is not None:
+            return config.is_python  # what another cell writes is not named
         if self.written is None or config.root is None:
             return True
         if os.path.abspath(config.path) != os.path.abspath(self.document.path):
@@ -335,7 +356,7 @@ class LaunchFacts:
         document = self.script_document
         if self.fills_in or (self.script is not None and self.script.ranks is not None):
             return True
-        return document is not None and _has(_SETS_RANKS, document.text)
+        return document is not None and _has(_SETS_RANKS, document.content)
 
     @property
     def script_path(self) -> str | None:
@@ -345,7 +366,7 @@ class LaunchFacts:
     @property
     def starts_itself(self) -> bool:
         """Whether the launch stands in the script that it starts."""
-        return self.script_path == os.path.abspath(self.document.path)
+        return self.script_path == os.path.abspath(self.document.path) and self.document.notebook is None
 
     @property
     def only_starts_script(self) -> bool:
@@ -358,13 +379,13 @@ class LaunchFacts:
         if self.is_open and self.stack != "trainer":
             return True
         document, arguments = self.script_document, self.launch.arguments
-        is_in_script = document is not None and _has(_SPLITS_MODEL, document.text)
+        is_in_script = document is not None and _has(_SPLITS_MODEL, document.content)
         return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
 
     @property
     def storage(self) -> Storage | None:
         """Where the run saves, if the name of the folder tells whether the nodes share it."""
-        script = self.script_document.text if self.script_document is not None else ""
+        script = self.script_document.content if self.script_document is not None else ""
         flags = [self.flag(name) for name in saved_by(self.stack, script) if name in self.launch.arguments]
         found = (storage_behind(self.document.text, flag) for flag in flags if flag != self.place)
         return next((one for one in found if one is not None), None)
@@ -372,13 +393,12 @@ class LaunchFacts:
     def at_flag(self, name: str, label: str) -> tuple[str, list[Related]]:
         """A flag of the launch in words, and as another place that takes part in a finding."""
         span = self.flag(name)
-        line, _ = self.document.position(span.start)
-        return f"{self.document.path}:{line}", [Related(span, label, self.document.path)]
+        return f"{self.document.path}:{_line_in(self.document, span)}", [Related(span, label, self.document.path)]
 
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""
         assert self.script_document is not None  # noqa: S101 - the script was read from it
-        return f"{self.script_document.path}:{place.line}"
+        return f"{self.script_document.path}:{shown_line(place.line, self.script_document.notebook)}"
 
     def related(self, place: CodePlace, label: str) -> list[Related]:
         """A place in the training script as another one that takes part in a finding."""
@@ -398,8 +418,8 @@ class LaunchFacts:
         overrides = {}
         for name, value in launched.overrides.items():
             span = self.flag(name)
-            line, _ = self.document.position(span.start)
-            overrides[name] = override(value, f"{self.document.path}:{line}", self.document, span)
+            place = f"{self.document.path}:{_line_in(self.document, span)}"
+            overrides[name] = override(value, place, self.document, span)
         recipe = TrainingRecipe(document, launched.framework, overrides)
         return recipe if recipe.framework else None
 
@@ -452,7 +472,10 @@ class LaunchFacts:
 
     def _keywords(self, script: TrainingScript) -> Iterator[tuple[str, Argument]]:
         for name, keyword in script.keywords.items():
-            yield name, Argument(keyword.value, f"{self.launch.script}:{keyword.place.line}")
+            document = self.script_document
+            line = shown_line(keyword.place.line, document.notebook if document is not None else None)
+            path = document.path if document is not None and document.notebook is not None else self.launch.script
+            yield name, Argument(keyword.value, f"{path}:{line}")
 
     def flag(self, name: str) -> Span:
         """Where a flag stands: behind the start of the command, else in the variable that brings it."""
@@ -486,13 +509,17 @@ class _FlagArgument(Argument):
 
         @cached_property
         def origin(self) -> str:
-            line, _ = self.document.position(self.span.start)
-            return f"{self.document.path}:{line}"
+            return f"{self.document.path}:{_line_in(self.document, self.span)}"
 
 
 @lru_cache(maxsize=32)  # of scripts, which each are launched many times
 def _has(what: re.Pattern[str], text: str) -> bool:
     return what.search(text) is not None
+
+
+def _line_in(document: Document, span: Span) -> str:
+    """The line that a span begins in, as texts show it."""
+    return shown_line(document.position(span.start)[0], document.notebook)
 
 
 def _offset(text: str, line: int, column: int) -> int:

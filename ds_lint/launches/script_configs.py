@@ -31,10 +31,17 @@ def configs(names: ModuleNames) -> Iterator[str]:
             yield from _path(call.args[0], names)
 
 
+def calls_with_config(names: ModuleNames) -> Iterator[ast.Call]:
+    """The calls that are given the path of a config by a keyword."""
+    for call in names.calls:
+        if any(one.arg in _KEYWORDS and next(_path(one.value, names), None) for one in call.keywords):
+            yield call
+
+
 def meant(node: ast.expr, names: ModuleNames) -> ast.expr:
     """What a variable stands for that is assigned once; any other expression as it is."""
-    found = names.assignments(node.id, node) if isinstance(node, ast.Name) else []
-    return found[0].value or node if len(found) == 1 else node
+    found = names.reaching(node.id, node) if isinstance(node, ast.Name) else None
+    return found.value or node if found is not None else node
 
 
 def _path(node: ast.expr, names: ModuleNames) -> Iterator[str]:

@@ -103,6 +103,17 @@ def own_ranks(names: ModuleNames, imported: ImportedNames) -> OwnRanks | None:
     return _RanksReader(names, imported).read()
 
 
+def connects_ranks(call: ast.Call) -> bool:
+    """Whether a call connects the ranks, if no other has before: below stage 3 the Trainer does when it trains."""
+    name = dotted_name(call.func)
+    owner, _, method = name.rpartition(".")
+    if name in ("deepspeed.initialize", "ds.initialize", "deepspeed.init_distributed"):
+        return True
+    return (method == "train" and "trainer" in owner.lower()) or (
+        method == "prepare" and "accelerator" in owner.lower()
+    )
+
+
 class _RanksReader:
     def __init__(self, names: ModuleNames, imported: ImportedNames) -> None:
         self.names = names

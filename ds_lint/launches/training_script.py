@@ -14,9 +14,9 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.model_sources import SourceReader
 from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
-from ds_lint.launches.script_configs import configs
+from ds_lint.launches.script_configs import calls_with_config, configs
 from ds_lint.launches.script_options import script_arguments
-from ds_lint.launches.script_ranks import own_ranks
+from ds_lint.launches.script_ranks import connects_ranks, own_ranks
 from ds_lint.launches.trained_names import TrainedNames
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
@@ -60,7 +60,8 @@ class TrainingScript(NamedTuple):
     transformers. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the
     path of a DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the
     batch size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``ranks`` are those
-    that it starts itself, None if it starts none.
+    that it starts itself, None if it starts none. ``engine_line`` is the first line that connects the ranks,
+    and ``config_line`` the one that takes the config which it names; the last line of all if a function has them.
     """
 
     stack: Stack | None
@@ -79,6 +80,8 @@ class TrainingScript(NamedTuple):
     is_configured_by_trl: bool
     calls: ScriptCalls
     ranks: OwnRanks | None
+    engine_line: int
+    config_line: int
 
 
 def read_training_script(text: str) -> TrainingScript | None:
@@ -123,6 +126,8 @@ def _read(names: ModuleNames) -> TrainingScript:
         ),
         calls=read_calls(trained, imported, sources),
         ranks=own_ranks(names, imported),
+        engine_line=_first_line(names, [call for call in names.calls if connects_ranks(call)]),
+        config_line=_first_line(names, list(calls_with_config(names))),
     )
 
 
@@ -138,6 +143,13 @@ def _stack(names: ModuleNames, called: dict[str, ast.Call]) -> Stack | None:
     if "Accelerator" in called and "trainer" not in found:
         found.append("accelerate")
     return found[0] if len(found) == 1 else None
+
+
+def _first_line(names: ModuleNames, calls: list[ast.Call]) -> int:
+    """The line of the first of these calls; the last line of the module if a function makes one, or nothing does."""
+    is_in_module = all(isinstance(names.places[call].scope, ast.Module) for call in calls)
+    last = max((one.end_lineno or one.lineno for one in names.module.body), default=1)
+    return min((call.lineno for call in calls), default=last) if is_in_module else last
 
 
 def _parsed_classes(names: ModuleNames) -> list[str]:

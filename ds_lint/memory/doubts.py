@@ -77,7 +77,7 @@ def surely_trains_all(config: Config) -> bool:
 
 def _is_in_script(config: Config, words: re.Pattern[str]) -> bool:
     document = config.facts.launch.script_document if config.facts.launch is not None else None
-    return document is not None and words.search(document.text) is not None
+    return document is not None and words.search(document.content) is not None
 
 
 def _is_in_arguments(config: Config, words: re.Pattern[str]) -> bool:

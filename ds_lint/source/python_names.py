@@ -59,7 +59,7 @@ class ModuleNames:
         self.places: dict[ast.AST, StatementPlace] = {}
         self._blocks = 0
         self._assignments: dict[tuple[Scope | None, str], list[Assignment]] = {}
-        self._module = module
+        self._module = self.module = module
         self._nodes: dict[type[ast.AST], list[ast.AST]] = {}
         self._enter(module)
 
@@ -99,6 +99,23 @@ class ModuleNames:
                 return found
             scope = self._around(scope)
         return []
+
+    def reaching(self, name: str, at: ast.AST) -> Assignment | None:
+        """The only assignment that a name has its value from at a node; None if that does not show.
+
+        Of several that the module itself makes one after the other, as the cells of a notebook do, it is the last.
+        """
+        found = self.assignments(name, at)
+        if len(found) < 2:
+            return found[0] if found else None
+        place = self.places[at]
+        if not isinstance(place.scope, ast.Module) or any(one.value is None or one.place != place for one in found):
+            return None
+        if self._loops(at):
+            return None
+        line = self.statement(at).lineno
+        before = [one for one in found if one.value is not None and one.value.lineno < line]
+        return before[-1] if before else None
 
     def origin(self, name: str, at: ast.AST) -> Scope | None:
         """The function, or the module, that a variable belongs to; None for an attribute."""

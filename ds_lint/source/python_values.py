@@ -184,11 +184,10 @@ class Values:
     def _named(self, expression: ast.Name | ast.Attribute, use: ast.expr, depth: int) -> PythonValue:
         """The value of a variable that is assigned once, before it is used, with what happens to it in between."""
         name = dotted_name(expression)
-        found = self._names.assignments(name, expression) if name else []
-        assigned = found[0].value if len(found) == 1 else None
-        if assigned is None:
+        assignment = self._names.reaching(name, expression) if name else None
+        assigned = assignment.value if assignment is not None else None
+        if assignment is None or assigned is None:
             return self._unknown(expression)
-        assignment = found[0]
         if self._names.places[expression] == assignment.place and expression.lineno <= assigned.lineno:
             return self._unknown(expression)
         value = self._value(assigned, use, depth + 1)
@@ -274,7 +273,7 @@ class Values:
     def _apply(self, value: PythonValue, assignment: Assignment, other: ast.expr, use: ast.expr, depth: int) -> None:
         """What one use of a variable does to the dict in it."""
         path, node = self._subscripts(other)
-        if self._is_read(node) or self._is_past(other, use, assignment):
+        if self._is_read(node) or self._is_past(other, use, assignment) or self._is_before(other, assignment):
             return
         parent = self._names.parents[node]
         done: Callable[[PythonValue], None] | None = None
@@ -357,6 +356,12 @@ class Values:
         is_in_same = self._names.places[other].scope is self._names.places[use].scope
         is_behind = other.lineno > self._names.statement(use).lineno
         return is_in_same and is_behind and not self._names.repeats(other, use, assignment.value)
+
+    def _is_before(self, other: ast.expr, assignment: Assignment) -> bool:
+        """Whether something happens to what a variable of the module had before it got the dict."""
+        assert assignment.value is not None  # noqa: S101 - otherwise there is no dict
+        is_in_same = self._names.places[other] == assignment.place and isinstance(assignment.place.scope, ast.Module)
+        return is_in_same and other.lineno < assignment.value.lineno
 
     def _make_unknown(
         self, value: PythonValue, path: list[str | None], done: Callable[[PythonValue], None] | None, node: ast.expr

@@ -58,6 +58,22 @@ def test_a_process_with_all_of_them_is_a_rank() -> None:
     assert done.answers == [{"raised": ""}], done.errors
 
 
+@pytest.mark.parametrize("missing", ["MASTER_PORT", "RANK", "WORLD_SIZE"])
+def test_accelerate_takes_a_process_with_a_local_rank_for_a_rank(missing: str) -> None:
+    """DS830: mpi4py or not, torch looks for the rest."""
+    done = run("without_ranks", missing, "trainer", ranks=1)
+    (answer,) = done.answers
+    assert answer is not None, done.errors
+    assert f"environment variable {missing} expected, but not set" in answer["raised"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variable", ["WORLD_SIZE=2", "RANK=1"])
+def test_one_process_waits_for_the_other_ranks(variable: str) -> None:
+    """DS830: the process of a notebook is never joined by another rank."""
+    assert run("without_ranks", variable, "deepspeed", ranks=1, timeout=20.0).hung
+
+
 def torchrun(folder: Path, *words: str) -> subprocess.Popen[str]:
     (folder / "train.py").write_text(textwrap.dedent(RANK_FILE), encoding="utf-8")
     (folder / "out").mkdir(exist_ok=True)
