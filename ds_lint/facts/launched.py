@@ -53,7 +53,9 @@ _OF_TRAINER = frozenset({
 
 # What a script has that sets the variables of a rank, connects ranks in its own way, or starts processes.
 _SETS_RANKS = re.compile(
-    r"environ.*(?:RANK|MASTER_)|\b(?:RANK|LOCAL_RANK|MASTER_ADDR)[\"']\]?\s*[=:,]|mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit"
+    r"environ\[[^\]\n]*(?:RANK|MASTER_)[^\]\n]*\]\s*=(?!=)|environ\.(?:setdefault|update)\b|\bputenv\b"
+    r"|(?<!get\([\"'])(?<!env\([\"'])\b(?:RANK|LOCAL_RANK|MASTER_ADDR)[\"']\]?\s*(?:[:,]|=(?!=))"
+    r"|mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit"
     r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
     r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
 )
