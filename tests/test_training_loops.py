@@ -344,3 +344,36 @@ def test_a_model_is_prepared_with_its_optimizer(prepares, is_found):
     assert codes(OF_ONE) == ["DS302"] * is_found
     assert codes({**OF_ONE, "optimizer": {"type": "AdamW"}}) == []
     assert codes({**OF_ONE, "zero_optimization": {"stage": 3}}) == []
+
+
+SIZED = """\
+sampler = torch.utils.data.BatchSampler(order, 4, True)
+sampled = DataLoader(data, batch_sampler=sampler)
+"""
+
+
+@pytest.mark.parametrize(
+    ("prepares", "is_found"),
+    [
+        ("unet, optimizer = accelerator.prepare(unet, optimizer)", True),
+        ("loader = accelerator.prepare(loader)\nunet, optimizer = accelerator.prepare(unet, optimizer)", True),
+        ("optimizer = accelerator.prepare(optimizer)", True),
+        ("unet, lr_scheduler = accelerator.prepare(unet, lr_scheduler)", True),
+        ("unet, sampled = accelerator.prepare(unet, sampled)", True),
+        ("unet, optimizer, loader = accelerator.prepare(unet, optimizer, loader)", False),
+        ("unet, other = accelerator.prepare(unet, other)", False),
+        ("unet, loader = accelerator.prepare(unet, loader)\noptimizer = accelerator.prepare(optimizer)", False),
+        ("if sharded:\n    unet = accelerator.prepare(unet)", False),
+        (
+            "c = plugin.deepspeed_config\nc['train_micro_batch_size_per_gpu'] = 4\nunet = accelerator.prepare(unet)",
+            False,
+        ),
+    ],
+)
+def test_accelerate_takes_the_micro_batch_size_from_a_loader(prepares, is_found):
+    def codes(config, **releases):
+        return [code for code, _ in found(f"{MODELS}{SIZED}{prepares}\n", config, codes=("DS511",), **releases)]
+
+    auto = {**OF_ONE, "train_micro_batch_size_per_gpu": "auto"}
+    assert codes(auto) == codes(auto, accelerate="0.26.0") == ["DS511"] * is_found
+    assert codes(OF_ONE) == []

@@ -230,7 +230,7 @@ def several_models_prepared(config: Config) -> Iterator[Problem]:
     if launch is None or script is None or first is None or config.stack != "accelerate":
         return
     for call in script.calls.prepared:
-        if call.models > 1:
+        if call.models > 1 and not call.is_conditional:
             yield Problem(
                 None,
                 first.key_span,

@@ -13,7 +13,7 @@ from ds_lint.launches.aligned import AlignedReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
-from ds_lint.launches.prepared_models import prepared_models
+from ds_lint.launches.prepared_models import prepared_calls
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
     from ds_lint.launches.model_sources import SourceReader
-    from ds_lint.launches.prepared_models import PreparedModels
+    from ds_lint.launches.prepared_models import PreparedCall
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
     from ds_lint.launches.training_loop import TrainingLoop
@@ -110,7 +110,7 @@ class ScriptCalls(NamedTuple):
     inference: InferenceCall | None
     recomputations: tuple[Recomputation, ...]
     loop: TrainingLoop | None
-    prepared: tuple[PreparedModels, ...]
+    prepared: tuple[PreparedCall, ...]
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
@@ -145,7 +145,7 @@ class _CallReader:
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
             loop=training_loop(self.trained, self.imported, self.sources),
-            prepared=tuple(prepared_models(self.names, self.imported)),
+            prepared=tuple(prepared_calls(self.names, self.imported)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
