@@ -103,8 +103,8 @@ def test_the_steps_of_the_config_win(keywords, flags, config, is_found):
 
 def test_older_releases_take_the_steps_of_the_script():
     script = accelerated(ACCUMULATE, "gradient_accumulation_steps=4")
-    assert [code for code, _ in found(script, OF_ONE, accelerate="0.23.0")] == ["DS860"]
-    assert found(script, OF_ONE, accelerate="0.22.0") == []
+    assert [code for code, _ in found(script, OF_ONE, accelerate="0.23.0", deepspeed="0.15.4")] == ["DS860"]
+    assert found(script, OF_ONE, accelerate="0.22.0", deepspeed="0.15.4") == []
 
 
 @pytest.mark.parametrize(
@@ -377,3 +377,31 @@ def test_accelerate_takes_the_micro_batch_size_from_a_loader(prepares, is_found)
     auto = {**OF_ONE, "train_micro_batch_size_per_gpu": "auto"}
     assert codes(auto) == codes(auto, accelerate="0.26.0") == ["DS511"] * is_found
     assert codes(OF_ONE) == []
+
+
+# --------------------------------------------------------------------------------------------------------- no_sync
+
+
+@pytest.mark.parametrize(
+    ("accelerate", "deepspeed", "stage", "is_found"),
+    [
+        ("1.7.0", "0.16.0", 2, True),
+        ("1.7.0", "0.16.0", 0, True),  # where the engine steps inside of it
+        ("1.8.1", "0.16.0", 2, True),
+        ("1.8.1", "0.16.0", 1, False),
+        ("1.9.0", "0.16.0", 2, False),
+        ("1.7.0", "0.15.4", 2, False),  # has none
+    ],
+)
+def test_accumulate_enters_no_sync_of_the_engine(accelerate, deepspeed, stage, is_found):
+    script = accelerated(ACCUMULATE, "gradient_accumulation_steps=4")
+    config = {**OF_FOUR, "zero_optimization": {"stage": stage}}
+    releases = {"accelerate": accelerate, "deepspeed": deepspeed}
+    assert found(script, config, **releases) == [("DS861", "accelerator.accumulate")] * is_found
+    assert found(accelerated(ACCUMULATE, "gradient_accumulation_steps=1"), OF_ONE, **releases) == []
+
+
+def test_the_engine_refuses_no_sync():
+    lines = ["with engine.no_sync():", *(f"    {line}" for line in OF_ENGINE), "engine.step()"]
+    assert found(of_engine(lines), OF_FOUR) == [("DS861", "engine.no_sync")]
+    assert found(of_engine(lines), {**OF_FOUR, "zero_optimization": {"stage": 1}}) == []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
+_PARTITIONS_GRADIENTS = 2  # the first stage that does
 _ENDINGS = {2: "nd", 3: "rd"}
 STEPS, CLIPPING = "gradient_accumulation_steps", "gradient_clipping"
 
@@ -57,7 +58,7 @@ def accumulation_steps_overruled(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS861", "batches-not-accumulated", severity="error", effects=("wrong-result",), keys=())
+@rule("DS861", "batches-not-accumulated", severity="error", effects=("wrong-result", "rejected"), keys=())
 def batches_not_accumulated(config: Config) -> Iterator[Problem]:
     """A loop that lets the engine update at other batches than the config says.
 
@@ -65,7 +66,11 @@ def batches_not_accumulated(config: Config) -> Iterator[Problem]:
     ``is_gradient_accumulation_boundary`` in ``deepspeed/runtime/engine.py``, which counts the calls of ``step``.
     """
     loop, launch, steps = _loop(config), config.facts.launch, _steps(config)
-    if loop is None or launch is None or loop.backward is None or loop.may_accumulate or steps is None:
+    if loop is None or launch is None or loop.backward is None:
+        return
+    if config.knowledge.does("the-engine-has-no-sync"):
+        yield from _refused_no_sync(config, loop, launch)
+    if loop.may_accumulate or steps is None:
         return
     if config.stack == "accelerate":
         yield from _updates_of_accelerate(config, loop, launch, steps)
@@ -117,6 +122,35 @@ def _updates_of_engine(config: Config, rare: RareStep, launch: LaunchFacts, step
         advice = f"Set `{STEPS}` to {wanted:g}, and call `{rare.function}` after each batch. The engine divides the "
         advice += "loss itself."
         yield _other_updates(config, message, advice, related)
+
+
+def _refused_no_sync(config: Config, loop: TrainingLoop, launch: LaunchFacts) -> Iterator[Problem]:
+    """``no_sync`` of the engine, which older releases of Accelerate enter in ``accumulate``.
+
+    Sources: ``no_sync`` and ``step`` in ``deepspeed/runtime/engine.py``.
+    """
+    stage, first = zero_stage(config) or 0, next(iter(config.root.members), None)
+    call = loop.no_sync if config.stack == "deepspeed" else None
+    why, advice = "ZeRO partitions the gradients of each batch", "Delete it: the engine adds up gradients itself."
+    if config.stack == "accelerate" and config.world_size != 1:
+        counted = _counted(config, loop)
+        enters = config.knowledge.stack_does("accumulate-enters-no-sync")
+        call = loop.accumulate if enters and counted is not None and counted > 1 else None
+        why = f"accelerate {config.knowledge.target['accelerate']} enters `no_sync` of the engine"
+        advice = "Upgrade accelerate, which does without it in newer releases."
+    is_partitioned = stage >= _PARTITIONS_GRADIENTS
+    steps_inside = config.stack == "accelerate" and not config.knowledge.stack_does("accelerate-sets-the-boundary")
+    if call is None or first is None or not (is_partitioned or steps_inside):
+        return
+    yield Problem(
+        None,
+        first.key_span,
+        f"`{call.function}`, {launch.at(call.place)}, raises an AssertionError at stage {stage}: {why}",
+        {config.stack or "deepspeed": rejected("train")},
+        help=advice,
+        label="does not work with `no_sync`",
+        related=launch.related(call.place, "enters `no_sync`"),
+    )
 
 
 def _other_updates(config: Config, message: str, advice: str, related: list[Related]) -> Problem:
@@ -293,6 +327,16 @@ def _steps(config: Config) -> int | None:
     launch = config.facts.launch
     given = script_value(loop.accumulation.expression, launch.launch, launch.script) if launch is not None else None
     return given if type(given) is int and given > 0 else None
+
+
+def _counted(config: Config, loop: TrainingLoop) -> float | None:
+    """The batches of an update as Accelerate counts them, which older releases do apart from the engine."""
+    if config.knowledge.stack_does("accelerate-sets-the-boundary"):
+        return _steps(config)
+    node = config.node(STEPS)
+    if config.accelerate is not None and node is not None and type(node.value) is int:
+        return node.value  # by way of a variable of the environment
+    return _value(config, loop.accumulation) if loop.accumulation is not None else None
 
 
 def _clipping(config: Config) -> float | None:

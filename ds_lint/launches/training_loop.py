@@ -82,6 +82,8 @@ class TrainingLoop(NamedTuple):
     backward: LoopCall | None
     bare: LoopCall | None
     may_accumulate: bool
+    accumulate: LoopCall | None
+    no_sync: LoopCall | None
     step: RareStep | None
     divisor: LoopNumber | None
     clips: tuple[ClipCall, ...]
@@ -111,6 +113,8 @@ class _LoopReader:
             backward=_call(backward) if backward is not None else None,
             bare=self._bare(own),
             may_accumulate=self._may_accumulate(backward),
+            accumulate=self._around(backward, "accumulate") if backward is not None else None,
+            no_sync=self._around(backward, "no_sync") if backward is not None else None,
             step=self._rare_step(backward) if backward is not None else None,
             divisor=self._divisor(backward) if backward is not None else None,
             clips=tuple(self._clips()),
@@ -153,6 +157,17 @@ class _LoopReader:
         if backward is None:
             return False
         return not all(self._is_known(context) for context in self.trained.entered(backward))
+
+    def _around(self, backward: ast.Call, method: str) -> LoopCall | None:
+        """The context that a method of the accelerator or the engine makes around ``backward``."""
+        for context in self.trained.entered(backward):
+            if (
+                isinstance(context, ast.Call)
+                and getattr(context.func, "attr", "") == method
+                and self._is_owner(context)
+            ):
+                return _call(context)
+        return None
 
     def _is_known(self, context: ast.expr) -> bool:
         """Whether it is known of a context that it does not accumulate."""

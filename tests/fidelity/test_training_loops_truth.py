@@ -29,6 +29,7 @@ OF_ENGINE = [
     for loop, steps in (("plain", 1), ("plain", 4), ("rare", 1), ("rare", 4), ("at_boundary", 4), ("divided", 4))
     for stage in STAGES
 ] + [(loop, stage, 1) for loop in ("clipped", "of_torch") for stage in STAGES]
+OF_ENGINE += [("in_no_sync", stage, 1) for stage in (2, 3)]
 OF_ONE, OF_FOUR = {"gradient_accumulation_steps": 1}, {"gradient_accumulation_steps": 4}
 OF_ACCELERATE = (
     ("plain", OF_ONE, {}),
@@ -100,6 +101,12 @@ def test_gradients_between_steps_are_lost_where_the_optimizer_has_them(stage: in
     """DS861: stages 1 and 2 keep that of the last batch, the others add up."""
     (*_, first, _, _, _, second) = of_engine()["rare", stage, 1]
     assert (first, second) == ((-4.0, -12.0) if stage in (1, 2) else (-10.0, -36.0))
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_no_sync_is_refused_where_gradients_are_partitioned(stage: int) -> None:
+    """DS861"""
+    assert "no_sync context manager is incompatible" in of_engine()["in_no_sync", stage, 1]
 
 
 @pytest.mark.parametrize("stage", STAGES)
