@@ -238,6 +238,19 @@ def test_accelerate_leaves_clipping_to_the_config(limit, clipping, flags, is_fou
     assert given == [("DS873", "accelerator.clip_grad_norm_")] * is_found
 
 
+def test_accelerate_does_not_clip_by_value():
+    lines = [*PLAIN[:2], "accelerator.clip_grad_value_(model.parameters(), 1.0)", *PLAIN[2:]]
+    config = {**OF_ONE, "gradient_clipping": 1.0}
+    assert found(accelerated(lines), config) == [("DS873", "accelerator.clip_grad_value_")]
+
+
+def test_the_accelerator_may_have_another_name():
+    script = accelerated(ACCUMULATE, "gradient_accumulation_steps=4").replace("accelerator", "fabric")
+    assert [code for code, _ in found(script, OF_ONE)] == ["DS860"]
+    plain = accelerated(PLAIN).replace("accelerator", "fabric")
+    assert found(plain, OF_FOUR) == [("DS861", "fabric.backward")]
+
+
 def test_a_clip_that_does_not_run_is_no_clip():
     clip = "accelerator.clip_grad_norm_(model.parameters(), args.max_grad_norm)"
     script = accelerated([*PLAIN[:2], "if args.max_grad_norm < 0.5:", f"    {clip}"], before=OPTIONS)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Related
     from ds_lint.facts.launched import LaunchFacts
-    from ds_lint.launches.training_loop import LoopNumber, RareStep, TrainingLoop
+    from ds_lint.launches.training_loop import ClipCall, LoopNumber, RareStep, TrainingLoop
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
@@ -186,7 +186,7 @@ def loss_divided_twice(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS873", "clipping-left-to-config", severity="warning", effects=("wrong-result",), keys=())
+@rule("DS873", "clipping-left-to-config", severity="warning", effects=("wrong-result", "rejected"), keys=())
 def clipping_left_to_config(config: Config) -> Iterator[Problem]:
     """The script clips gradients, but the engine has them, and clips at ``gradient_clipping``.
 
@@ -198,29 +198,39 @@ def clipping_left_to_config(config: Config) -> Iterator[Problem]:
         return
     limit = _clipping(config)
     for clip in loop.clips:
-        is_ignored = stack == "accelerate" or (clip.is_by_torch and bool(zero_stage(config)))
+        is_by_value = clip.function.endswith("value_")
+        is_ignored = clip.is_by_torch and (stack == "accelerate" or bool(zero_stage(config)))
         wanted = _value(config, clip.limit)
-        if not is_ignored or wanted is None or limit is None or wanted == limit or wanted <= 0:
+        if wanted is None or wanted <= 0 or not all(_may_hold(config, *condition) for condition in clip.conditions):
             continue
-        if not all(_may_hold(config, *condition) for condition in clip.conditions):
-            continue
-        path, span = _key(config, CLIPPING)
-        yield Problem(
-            path,
-            span,
-            f"`{clip.function}`, {launch.at(clip.place)}, does not clip at {wanted:g}: the engine "
-            + (f"clips at {limit:g}" if limit else "does not clip"),
-            {stack: WRONG_RESULT},
-            help=f"Set `{CLIPPING}` to {wanted:g}, and delete the call. "
-            + (
-                "With DeepSpeed it returns the norm of the gradients, or None."
-                if not clip.is_by_torch
-                else "The parameters have no gradients when it runs."
-            ),
-            label=f"clips at {limit:g}" if limit else "no clipping",
-            related=launch.related(clip.place, "has no effect"),
-            subject=(clip.function, wanted),
-        )
+        if stack == "accelerate" and is_by_value and not clip.is_by_torch:
+            yield _clip(config, clip, launch, "raises: DeepSpeed clips by the norm alone", rejected("train"))
+        elif (is_ignored or stack == "accelerate") and limit is not None and (wanted != limit or is_by_value):
+            how = f"clips at the norm {limit:g}" if limit else "does not clip"
+            yield _clip(config, clip, launch, f"does not clip at {wanted:g}: the engine {how}", WRONG_RESULT)
+
+
+def _clip(config: Config, clip: ClipCall, launch: LaunchFacts, happens: str, outcome: Outcome) -> Problem:
+    path, span = _key(config, CLIPPING)
+    limit, wanted = _clipping(config), _value(config, clip.limit)
+    is_by_norm = not clip.function.endswith("value_")
+    return Problem(
+        path,
+        span,
+        f"`{clip.function}`, {launch.at(clip.place)}, {happens}",
+        {config.stack or "deepspeed": outcome},
+        help=(f"Set `{CLIPPING}` to {wanted:g}, and delete" if is_by_norm else f"Set `{CLIPPING}`, and delete")
+        + " the call. "
+        + (
+            "The parameters have no gradients when it runs."
+            if clip.is_by_torch
+            else "With DeepSpeed, `clip_grad_norm_` returns the norm of the gradients, or None."
+        ),
+        label=f"clips at {limit:g}" if limit else "no clipping",
+        severity="error" if outcome.effect == "rejected" else None,
+        related=launch.related(clip.place, "has no effect" if outcome is WRONG_RESULT else "raises"),
+        subject=(clip.function, wanted),
+    )
 
 
 @rule("DS874", "backward-of-torch", severity="error", effects=("wrong-result", "rejected"), keys=())

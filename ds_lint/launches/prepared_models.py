@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ds_lint.launches.script_code import ImportedNames
-    from ds_lint.source.python_names import Assignment, ModuleNames
+    from ds_lint.launches.trained_names import TrainedNames
+    from ds_lint.source.python_names import Assignment
 
 _LOADERS = ("from_config", "from_pretrained")
 _MODELS = re.compile(r"Model|For[A-Z]|Autoencoder|Transformer")
@@ -43,14 +44,15 @@ class PreparedCall(NamedTuple):
     sizeless: CodePlace | None
 
 
-def prepared_calls(names: ModuleNames, imported: ImportedNames) -> Iterator[PreparedCall]:
+def prepared_calls(trained: TrainedNames, imported: ImportedNames) -> Iterator[PreparedCall]:
     """The calls of ``prepare`` in the order of the text, unless models may have configs of their own."""
-    return _PreparedReader(names, imported).read()
+    return _PreparedReader(trained, imported).read()
 
 
 class _PreparedReader:
-    def __init__(self, names: ModuleNames, imported: ImportedNames) -> None:
-        self.names = names
+    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+        self.trained = trained
+        self.names = names = trained.names
         self.imported = imported
         self.modules = {
             node.name for node in names.every(ast.ClassDef) if any(self._is_module(base) for base in node.bases)
@@ -62,8 +64,8 @@ class _PreparedReader:
         sets_size = any(one.value == _MICRO for one in self.names.every(ast.Constant))
         calls = sorted(self.names.calls, key=lambda call: (call.lineno, call.col_offset))
         for call in calls:
-            owner = dotted_name(call.func).rpartition(".")[0].rpartition(".")[2]
-            if last_name(call) != "prepare" or owner != "accelerator":
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if last_name(call) != "prepare" or owner is None or not self.trained.is_accelerator(owner):
                 continue
             models, loaders, optimizers, schedules = (
                 [one for one in call.args if self._are_all(one, call, makes)]

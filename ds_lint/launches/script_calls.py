@@ -135,7 +135,7 @@ class _CallReader:
             early=self.loading.early(),
             ungathered=tuple(self._ungathered()),
             on_one_rank=tuple(self._on_one_rank()),
-            optimizers=handed_optimizers(self.names, self.imported),
+            optimizers=handed_optimizers(self.trained, self.imported),
             autocast=tuple(self._autocast()),
             checkpointing=self._checkpointing(),
             reference=self._reference(),
@@ -145,7 +145,7 @@ class _CallReader:
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
             loop=training_loop(self.trained, self.imported, self.sources),
-            prepared=tuple(prepared_calls(self.names, self.imported)),
+            prepared=tuple(prepared_calls(self.trained, self.imported)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

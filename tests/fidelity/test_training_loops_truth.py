@@ -44,6 +44,7 @@ OF_ACCELERATE = (
     ("clipped", {**OF_ONE, "gradient_clipping": "auto"}, {}),
     ("clipped", {**OF_ONE, "gradient_clipping": 0.5}, {}),
     ("clipped_by_torch", OF_ONE, {}),
+    ("clipped_by_value", OF_ONE, {}),
     ("of_torch", OF_ONE, {}),
     ("of_torch", {**OF_ONE, "zero_optimization": {"stage": 0}}, {}),
 )
@@ -128,6 +129,11 @@ def test_accelerate_clips_as_the_config_says() -> None:
     for limit, clipping in ((1.0, "auto"), (0.5, 0.5)):
         weights = accelerated("clipped", {**OF_ONE, "gradient_clipping": clipping})
         assert weights == pytest.approx([-limit * batch for batch in range(1, 9)], abs=1e-3)
+
+
+def test_accelerate_does_not_clip_by_value() -> None:
+    """DS873"""
+    assert "do not support `clip_grad_value_`" in accelerated("clipped_by_value", OF_ONE)
 
 
 @pytest.mark.parametrize("stage", STAGES)
