@@ -7,14 +7,15 @@ from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.knowledge.expressions import names_in
-from ds_lint.semantics.constructors import optimizer_constructor
+from ds_lint.semantics.constructors import evaluates_alone, optimizer_constructor
+from ds_lint.semantics.evaluation import trainer_call
 from ds_lint.semantics.features import is_on, zero_stage
 from ds_lint.source.spelling import as_json
 from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ds_lint.diagnostics.finding import Fix, Safety, Stack
     from ds_lint.facts.training import Argument
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath
 
 _TRAINER: Stack = "trainer"
+_OF_TRAINING = ("max_steps", "warmup_ratio", "warmup_steps")  # which ``trainer_config_finalize`` compares
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
+_STEPS = ("scheduler", "params", "total_num_steps")
 _ASKS_FOR_16_BIT = (
     "mixed_precision != 'no'"  # the condition under which Accelerate rejects a mode that the config does not have
 )
@@ -39,20 +42,21 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
     """A value that differs from the training arguments, although the Trainer requires them to be equal."""
     prepared = _prepare(config)
     for mismatch in prepared.mismatches if prepared else ():
-        member = config.member(*mismatch.path)
+        section = config.written.at(mismatch.path[:-1])  # an engine that only evaluates has not all of its keys
+        member = section.member(mismatch.path[-1]) if section is not None else None
         if member is None or (mismatch.path in _PRECISIONS and _has_precision_conflict(config)):
             continue
         wanted, arithmetic = _wanted(config, mismatch)
         yield Problem(
             mismatch.path,
             member.value.span,
-            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but {wanted}: trainer.train() raises"
+            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but {wanted}: {trainer_call(config)} raises"
             f"{_unless(mismatch)}",
             {_TRAINER: rejected("initialize")},
             help=f'Set it to "auto", which the Trainer replaces with {as_json(mismatch.wanted)}, or change the '
             f"training arguments.{arithmetic}",
             label=f"not {as_json(mismatch.wanted)}",
-            related=_places(config, mismatch.names),
+            related=_places(config, mismatch.names, _compared),
             fix=_filled_in(config, mismatch.path, "safe"),
             severity="warning" if mismatch.only_if is not None else None,
             subject=as_json(mismatch.wanted),
@@ -68,6 +72,7 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
     from ds_lint.semantics.refused_arguments import trainer_refusals
 
     found = [("TrainingArguments raises", *refusal) for refusal in refusals(config)]
+    of = _created if found else None
     for who, names, message in found or [("the Trainer raises", *refusal) for refusal in trainer_refusals(config)]:
         yield Problem(
             None,
@@ -76,7 +81,7 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
             {_TRAINER: rejected("initialize")},
             help=f"Change {_quoted(names)} in the training arguments.",
             label="training arguments rejected",
-            related=_places(config, names),
+            related=_places(config, names, of),
             subject=tuple(names),
         )
     training = config.facts.training
@@ -117,7 +122,7 @@ def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
             help='Set `fp16.enabled` and `bf16.enabled` to "auto", or set '
             f"`{written}` instead of `{wanted}` in the training arguments.",
             label=f"enables {written}",
-            related=_places(config, [wanted]),
+            related=_places(config, [wanted], _compared),
         )
 
 
@@ -127,6 +132,8 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     key = config.knowledge.find(("gradient_clipping",))
     argument = config.argument("max_grad_norm") if _prepare(config) else None
     if argument is None or key is None or config.node("gradient_clipping") is not None:
+        return
+    if evaluates_alone(config):
         return
     default = key.facts.get("default")
     if not isinstance(default, (int, float)) or (argument.value or 0) == default:
@@ -190,18 +197,20 @@ _OPTIMIZER_ARGUMENTS = {
 def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
     """``gradient_accumulation_steps`` is missing, but the Trainer accumulates: Accelerate adds 1."""
     prepared = _prepare(config)
-    steps = config.argument("gradient_accumulation_steps") if prepared else None
+    steps = config.created("gradient_accumulation_steps") if prepared else None
     setting = prepared.settings.get(("gradient_accumulation_steps",)) if prepared else None
     if prepared is None or steps is None or setting is None or steps.value == setting.value:
         return
     if setting.did != "inserted":
         return
     is_refused = any(mismatch.path == ("gradient_accumulation_steps",) for mismatch in prepared.mismatches)
+    if not is_refused and evaluates_alone(config):
+        return
     yield Problem(
         ("gradient_accumulation_steps",),
         config.opening,
         f"Accelerate adds `gradient_accumulation_steps` {setting.value}, not {as_json(steps.value)} as in the training "
-        f"arguments: {'trainer.train() raises' if is_refused else 'DeepSpeed uses it'}",
+        f"arguments: {f'{trainer_call(config)} raises' if is_refused else 'DeepSpeed uses it'}",
         {_TRAINER: rejected("initialize") if is_refused else RISK},
         help=f'Add "gradient_accumulation_steps": "auto", which the Trainer replaces with {as_json(steps.value)}.',
         label="no `gradient_accumulation_steps`",
@@ -224,7 +233,7 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
                 path,
                 member.value.span,
                 f'"auto" needs the hidden size, which {who} does not find in a {model.model_type} model: '
-                f"{_PREPARES[stack]} raises",
+                f"{'accelerator.prepare()' if stack == 'accelerate' else trainer_call(config)} raises",
                 {stack: rejected("initialize")},
                 help="Set a number, or delete the key to use DeepSpeed's default.",
                 label="no hidden size",
@@ -235,7 +244,7 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
             ("zero_optimization",),
             section.key_span,
             f"transformers {config.knowledge.target['transformers']} needs a `hidden_size`, but a {model.model_type} "
-            "model has none: trainer.train() raises",
+            f"model has none: {trainer_call(config)} raises",
             {_TRAINER: rejected("initialize")},
             help='Upgrade transformers: this release reads the hidden size of every model, even if no key is "auto".',
             label="no hidden size",
@@ -270,7 +279,7 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
             {_TRAINER: RISK},
             help=f'Add "{name}": {{"enabled": "auto"}}. Accelerate adds the section {reason}',
             label=f"no `{name}`",
-            related=_places(config, [name]),
+            related=_places(config, [name], _compared),
             fix=_filled_in(config, (name, "enabled"), "safe"),
             severity="warning" if is_partitioned else None,
         )
@@ -318,23 +327,31 @@ def _prepare_with_model(config: Config) -> PreparedConfig | None:
     return prepare(config)
 
 
-_PREPARES: dict[Stack, str] = {"trainer": "trainer.train()", "accelerate": "accelerator.prepare()"}
-
-
 def _has_precision_conflict(config: Config) -> bool:
     """Whether Accelerate rejects the 16-bit mode of the training arguments because of the one in the config."""
     prepared = _prepare(config)
     return prepared is not None and any(_ASKS_FOR_16_BIT in refusal.conditions for refusal in prepared.refusals)
 
 
+def _created(config: Config, name: str) -> Argument | None:
+    return config.created(name)
+
+
+def _compared(config: Config, name: str) -> Argument | None:
+    """A training argument as it is when the Trainer compares it with the config: most are as they are made."""
+    return config.argument(name) if name in _OF_TRAINING else config.created(name)
+
+
 def _is_on(config: Config, name: str) -> bool:
-    argument = config.argument(name)
+    argument = config.created(name)
     return argument is not None and bool(argument.value)
 
 
 def _wanted(config: Config, mismatch: Mismatch) -> tuple[str, str]:
     """What the training arguments have: the argument and its origin, or the value, and for the help its arithmetic."""
-    arguments, wanted = [config.argument(name) for name in mismatch.names], as_json(mismatch.wanted)
+    arguments, wanted = [_compared(config, name) for name in mismatch.names], as_json(mismatch.wanted)
+    if mismatch.path == _STEPS and evaluates_alone(config):
+        return f"a run without training has {wanted} steps", ""
     if len(arguments) == 1 and arguments[0] is not None:
         has_same_name = mismatch.names[0] == mismatch.path[-1]
         who = "the training arguments have" if has_same_name else f"`{mismatch.names[0]}` is"
@@ -360,11 +377,13 @@ def _named(names: Iterable[str], value: object) -> str:
     return f"{' and '.join(f'`{name}`' for name in names)} {as_json(value)}"
 
 
-def _places(config: Config, names: Iterable[str]) -> list[Related]:
-    """Where these training arguments are set, if they are set in a file."""
+def _places(
+    config: Config, names: Iterable[str], of: Callable[[Config, str], Argument | None] | None = None
+) -> list[Related]:
+    """Where these training arguments are set, if they are set in a file; ``of`` tells which value counts."""
     found: dict[str, Argument] = {}
     for name in names:
-        argument = config.argument(name)
+        argument = config.argument(name) if of is None else of(config, name)
         if argument is not None and argument.document is not None and argument.span is not None:
             found[name] = argument
     return [

@@ -79,5 +79,24 @@ def _related(config: Config, pin: Pin) -> Iterator[Related]:
 
     if (place := place_of(pin)) is not None:
         path, text, start, end = place
-        config.quoted.append(Document(path, text, None, []))
-        yield Related(Span(start, end), f"pins {pin.library}", path)
+        document, span = Document(path, text, None, []), Span(start, end)
+        if path.endswith(".ipynb"):
+            document, span = _in_notebook(pin, text, path) or (document, span)
+        config.quoted.append(document)
+        yield Related(span, f"pins {pin.library}", path)
+
+
+def _in_notebook(pin: Pin, text: str, path: str) -> tuple[Document, Span] | None:
+    """The line of a cell that installs a release, in the text of all cells."""
+    from ds_lint.source.notebook_format import read_notebook
+
+    notebook = read_notebook(text)
+    cell, line = (int(number) for number in pin.places[0].within.removeprefix("cell ").split(":"))
+    found = next((one for one in notebook.cells if one.number == cell), None) if notebook is not None else None
+    if notebook is None or found is None:
+        return None
+    document = Document(path, notebook.text, None, [])
+    document.notebook = notebook
+    lines = found.source.splitlines(keepends=True)
+    start = found.start + sum(map(len, lines[: line - 1]))
+    return document, Span(start, start + len(lines[line - 1].rstrip()))

@@ -78,10 +78,10 @@ def _is_file(path: str, session: Session) -> bool:
 def _is_in_project(found: list[tuple[str, Document]]) -> bool:
     """Whether a document is in a folder that was searched, or in a repository, whose scripts may launch it.
 
-    A config that a shell script writes may be launched there.
+    A config that a shell script or a cell of a notebook writes may be launched there.
     """
     return any(
-        os.path.isdir(given) or document.language == "shell" or repository_of(document.path) is not None
+        os.path.isdir(given) or document.language in ("notebook", "shell") or repository_of(document.path) is not None
         for given, document in found
     )
 

@@ -16,6 +16,7 @@ from ds_lint.targets.directories import repository_of
 
 if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.project.launches import LaunchFile
     from ds_lint.semantics.basis import Basis
     from ds_lint.semantics.config import Config
     from ds_lint.session.launched import LaunchingProject
@@ -42,7 +43,8 @@ def launched_configs(path: str, session: Session) -> list[LaunchedConfig]:
     """What a path stands for; raises OSError if there is no such file, UnreadableConfigError if it has no config."""
     if path != STANDARD_INPUT:
         name, place = with_place(path)
-        if not name.endswith(_NO_LAUNCHES) and len(place) < 2 and (found := _of_launches(name, place, session)):
+        is_line = len(place) < 2 or language_of(name) == "notebook"
+        if not name.endswith(_NO_LAUNCHES) and is_line and (found := _of_launches(name, place, session)):
             return found
     return _of_config(document_at(path), session)
 
@@ -58,7 +60,7 @@ def _of_launches(path: str, place: tuple[int, ...], session: Session) -> list[La
     if file is None:
         return []
     project = LaunchingProject(directory)
-    launches = [one for one in project.launches(file) if place in ((), (one.launch.line,))]
+    launches = [one for one in project.launches(file) if _is_at(one, place, file)]
     found = []
     for launch in launches:
         config = _named_config(launch, file.path, project, session)
@@ -76,9 +78,16 @@ def _of_launches(path: str, place: tuple[int, ...], session: Session) -> list[La
     return found
 
 
+def _is_at(launch: LaunchFacts, place: tuple[int, ...], file: LaunchFile) -> bool:
+    """Whether a launch is at a line, in a notebook in a cell, or at a line of it."""
+    if file.notebook is None:
+        return place in ((), (launch.launch.line,))
+    return file.notebook.cell_line(launch.launch.line)[: len(place)] == place
+
+
 def _of_config(document: Document, session: Session) -> list[LaunchedConfig]:
     """A config by each launch and recipe of its project that names it; alone if there is none."""
-    if repository_of(document.path) is not None or document.language == "shell":
+    if repository_of(document.path) is not None or document.language in ("notebook", "shell"):
         from ds_lint.session.launched import add_launches
 
         add_launches([(document.path, document)], session)

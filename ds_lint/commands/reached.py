@@ -69,7 +69,7 @@ def _launched(
     for link in reached.links:
         for one in link.paths & known.keys():
             document = known[one]
-            is_alone = repository_of(document.path) is None and document.language != "shell"
+            is_alone = repository_of(document.path) is None and document.language not in ("notebook", "shell")
             if is_alone and isinstance(link.material, LaunchFacts) and link.material.may_name(document):
                 session.add_material(link.material, document.path)
 

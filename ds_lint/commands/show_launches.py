@@ -41,12 +41,12 @@ def show_launches(options: Options) -> int:
     except WRONG_USAGE as error:
         return complain(error)
     list_unreadable(unreadable)
-    launches = [launch for file in files for launch in file.launches]
+    launches = [(file, launch) for file in files for launch in file.launches]
     if options.output_format == "json":
         sys.stdout.write(harmless(_as_json(launches), JSON))
     elif launches:
         terminal = terminal_of(sys.stdout)
-        text = "".join(f"{line}\n" for launch in launches for line in _lines(launch, terminal))
+        text = "".join(f"{line}\n" for file, launch in launches for line in _lines(file, launch, terminal))
         print_text(harmless(text), sys.stdout)
     elif not (unreadable or options.quiet):
         write_notes(["no launches found"])
@@ -90,18 +90,26 @@ def _named(path: str, unreadable: list[Complaint]) -> Iterator[tuple[str, Launch
 def _misread(files: list[LaunchFile]) -> list[str]:
     """What the parser does not understand: a launch there may be missing, or other than it is."""
     return [
-        f"{visible(file.path)}:{line}: this part is not understood, and a launch in it may be missing"
+        f"{visible(file.place(line))}: this part is not understood, and a launch in it may be missing"
         for file in files
         for line in file.misread[:1]
     ]
 
 
-def _lines(launch: Launch, terminal: Terminal) -> Iterator[str]:
-    place = f"{visible(launch.path)}:{launch.line}"
+def _lines(file: LaunchFile, launch: Launch, terminal: Terminal) -> Iterator[str]:
+    place = visible(file.place_of(launch))
     yield f"{terminal.paint(place, STRONG)}  {', '.join(_about(launch))}"
     command = " ".join("?" if word is None else shlex.quote(word) for word in launch.command)
     for line in wrap(visible(command), terminal.width, taken=4, indent=4):
         yield terminal.paint(f"    {line.lstrip()}", QUIET)
+
+
+def _in_cell(file: LaunchFile, launch: Launch) -> dict[str, int]:
+    """The line of the file of a launch in a notebook, its cell, and the line in that."""
+    if file.notebook is None or launch.path != file.path:
+        return {}
+    cell, line = file.notebook.cell_line(launch.line)
+    return {"line": file.notebook.line_in_file(launch.line), "cell": cell, "cell_line": line}
 
 
 def _about(launch: Launch) -> Iterator[str]:
@@ -123,6 +131,8 @@ def _about(launch: Launch) -> Iterator[str]:
         yield f"unknown: {', '.join(visible(name) for name in launch.unknown)}"
 
 
-def _as_json(launches: list[Launch]) -> str:
-    described = [{name: getattr(launch, name) for name in _IN_JSON} for launch in launches]
+def _as_json(launches: list[tuple[LaunchFile, Launch]]) -> str:
+    described = [
+        {name: getattr(launch, name) for name in _IN_JSON} | _in_cell(file, launch) for file, launch in launches
+    ]
     return dumps({"version": VERSION, "launches": described}, indent=2) + "\n"

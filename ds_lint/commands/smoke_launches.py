@@ -81,7 +81,7 @@ def _launches(options: Options, session: Session, unable: list[Complaint]) -> li
     for project, file in files_with_launches(options, session, unable):
         for launch in file.launches:
             path = os.path.normpath(os.path.join(project, launch.path))
-            place = f"{path}:{launch.line}"
+            place = os.path.normpath(os.path.join(project, file.place_of(launch)))
             wanted = runnable(launch, project, gpus)
             if isinstance(wanted, str):
                 unable.append(Complaint(None, f"{place}: the launch is not run: {wanted}"))

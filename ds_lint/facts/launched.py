@@ -11,16 +11,17 @@ from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
+from ds_lint.facts.script_training import StartedScript, script_training
 from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.knowledge import tables
-from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.launch import NO_LAUNCHER
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
 from ds_lint.launches.script_ranks import OwnRanks
 from ds_lint.launches.word import shown_name
+from ds_lint.source.notebook_cells import shown_line
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
+    from ds_lint.launches.training_ways import KeywordArgument
     from ds_lint.launches.word import LooseWord, Word
     from ds_lint.source.document import Document
 
@@ -54,6 +56,11 @@ _SETS_RANKS = re.compile(
     r"environ.*(?:RANK|MASTER_)|\b(?:RANK|LOCAL_RANK|MASTER_ADDR)[\"']\]?\s*[=:,]|mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit"
     r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
     r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
+)
+# The same of a notebook, whose variables are known.
+_CONNECTS_RANKS = re.compile(
+    r"mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv"
+    r"|init_process_group|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
 )
 # What a script has in which ranks share a copy of the model; ``DeepSpeedConfig.__init__`` counts them as one.
 _SPLITS_MODEL = re.compile(r"\bmpu\s*=\s*(?!None\b)\w|\bPipelineModule\b")
@@ -95,7 +102,7 @@ class LaunchFacts:
         self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
-        text = script_document.text if script_document is not None else None
+        text = script_document.content if script_document is not None else None
         self.resumption = resumption(launch, self.stack, text, script)
         self.checkpoint: Checkpoint | None = None  # that it resumes from, if it lies in the project
         self.training = self._training() if self.stack == "trainer" else None
@@ -104,7 +111,20 @@ class LaunchFacts:
     @property
     def origin(self) -> str:
         """The launch, in words."""
-        return f"{self.document.path}:{self.launch.line}"
+        return f"{self.document.path}:{shown_line(self.launch.line, self.document.notebook)}"
+
+    @property
+    def is_in_notebook(self) -> bool:
+        """Whether a notebook trains in its own process."""
+        return self.launch.launcher == NO_LAUNCHER and self.document.notebook is not None
+
+    @property
+    def trains_in_notebook(self) -> bool:
+        """Whether a notebook certainly trains in its own process, which gets no variables from elsewhere."""
+        script, document = self.script, self.script_document
+        if not self.is_in_notebook or script is None or document is None or script.ranks is not None:
+            return False
+        return self.stack is not None and not self.fills_in and not _has(_CONNECTS_RANKS, document.content)
 
     @property
     def world_size(self) -> int | None:
@@ -232,6 +252,8 @@ class LaunchFacts:
             from ds_lint.source.recognition import may_be_named  # few arguments are JSON files
 
             return may_be_named(config)
+        if self.written is None and self.is_in_notebook and config.notebook is not None:
+            return config.is_python  # what another cell writes is not named
         if self.written is None or config.root is None:
             return True
         if os.path.abspath(config.path) != os.path.abspath(self.document.path):
@@ -275,7 +297,8 @@ class LaunchFacts:
         forms: object = None
         if training is not None:
             given = {**training.given, **training.others}
-            forms = frozenset((name, form(one)) for name, one in given.items()), frozenset(training.defaults)
+            late = frozenset((name, form(one)) for name, one in training.later.items())
+            forms = frozenset((name, form(one)) for name, one in given.items()), late, frozenset(training.defaults)
         return *facts, *model, *script, *yaml, recipe, around, saved, bool(self.doubts), names, forms
 
     @property
@@ -326,8 +349,9 @@ class LaunchFacts:
     def _open_training(self) -> TrainingArguments:
         """The training arguments of which any may be on the command line: those that the script itself passes count."""
         script = self.script
-        given = dict(self._keywords(script)) if script is not None and not script.parses_flags else {}
-        return TrainingArguments(given, self.origin, are_taken=True).without_defaults()
+        if script is None or self.recipe is not None or any(way.takes_flags for way in script.ways) or not script.ways:
+            return TrainingArguments({}, self.origin, are_taken=True).without_defaults()
+        return self._training_of(script, is_loose=True)
 
     @property
     def sets_ranks(self) -> bool:
@@ -335,7 +359,7 @@ class LaunchFacts:
         document = self.script_document
         if self.fills_in or (self.script is not None and self.script.ranks is not None):
             return True
-        return document is not None and _has(_SETS_RANKS, document.text)
+        return document is not None and _has(_SETS_RANKS, document.content)
 
     @property
     def script_path(self) -> str | None:
@@ -345,7 +369,7 @@ class LaunchFacts:
     @property
     def starts_itself(self) -> bool:
         """Whether the launch stands in the script that it starts."""
-        return self.script_path == os.path.abspath(self.document.path)
+        return self.script_path == os.path.abspath(self.document.path) and self.document.notebook is None
 
     @property
     def only_starts_script(self) -> bool:
@@ -358,13 +382,13 @@ class LaunchFacts:
         if self.is_open and self.stack != "trainer":
             return True
         document, arguments = self.script_document, self.launch.arguments
-        is_in_script = document is not None and _has(_SPLITS_MODEL, document.text)
+        is_in_script = document is not None and _has(_SPLITS_MODEL, document.content)
         return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
 
     @property
     def storage(self) -> Storage | None:
         """Where the run saves, if the name of the folder tells whether the nodes share it."""
-        script = self.script_document.text if self.script_document is not None else ""
+        script = self.script_document.content if self.script_document is not None else ""
         flags = [self.flag(name) for name in saved_by(self.stack, script) if name in self.launch.arguments]
         found = (storage_behind(self.document.text, flag) for flag in flags if flag != self.place)
         return next((one for one in found if one is not None), None)
@@ -372,35 +396,39 @@ class LaunchFacts:
     def at_flag(self, name: str, label: str) -> tuple[str, list[Related]]:
         """A flag of the launch in words, and as another place that takes part in a finding."""
         span = self.flag(name)
-        line, _ = self.document.position(span.start)
-        return f"{self.document.path}:{line}", [Related(span, label, self.document.path)]
+        return f"{self.document.path}:{_line_in(self.document, span)}", [Related(span, label, self.document.path)]
 
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""
         assert self.script_document is not None  # noqa: S101 - the script was read from it
-        return f"{self.script_document.path}:{place.line}"
+        return f"{self.script_document.path}:{shown_line(place.line, self.script_document.notebook)}"
 
     def related(self, place: CodePlace, label: str) -> list[Related]:
         """A place in the training script as another one that takes part in a finding."""
         document = self.script_document
-        if document is None:
-            return []
+        return [] if document is None else [Related(self._span(place), label, document.path)]
+
+    def _span(self, place: CodePlace) -> Span:
+        """The range of a place in the training script."""
+        assert self.script_document is not None  # noqa: S101 - the script was read from it
         ends = [(place.line, place.column), (place.end_line, place.end_column)]
-        start, end = (_offset(document.text, line, column) for line, column in ends)
-        return [Related(Span(start, end), label, document.path)]
+        start, end = (_offset(self.script_document.text, line, column) for line, column in ends)
+        return Span(start, end)
 
     def _recipe(self, document: Document) -> TrainingRecipe | None:
         """The recipe that the launch starts with; None if nothing shows that the file is one."""
         from ds_lint.facts.training_recipe import TrainingRecipe, override  # few launches start with one
 
-        launched = recipe_of(self.launch)
+        launched = recipe_of(self.launch, self.script)
         assert launched is not None  # noqa: S101 - the document was found by it
         overrides = {}
         for name, value in launched.overrides.items():
             span = self.flag(name)
-            line, _ = self.document.position(span.start)
-            overrides[name] = override(value, f"{self.document.path}:{line}", self.document, span)
-        recipe = TrainingRecipe(document, launched.framework, overrides)
+            place = f"{self.document.path}:{_line_in(self.document, span)}"
+            overrides[name] = override(value, place, self.document, span)
+        takes_file = self.script is not None and any(way.file is not None for way in self.script.ways)
+        framework = launched.framework or (SCRIPT.name if takes_file else None)
+        recipe = TrainingRecipe(document, framework, overrides)
         return recipe if recipe.framework else None
 
     def _stack(self) -> Stack | None:
@@ -420,39 +448,33 @@ class LaunchFacts:
 
     def _training(self) -> TrainingArguments | None:
         """The flags that are training arguments, over those of the recipe and what the script sets."""
-        fields = tables.load("transformers")["training_arguments"]
-        script, launch, recipe = self.script, self.launch, self.recipe
+        script, recipe = self.script, self.recipe
         is_loose = bool(self._loose)
         if recipe is not None and (script is None or recipe.record is not SCRIPT):
             return recipe.training.without_defaults() if is_loose and recipe.training is not None else recipe.training
-        is_complete = script is not None and script.has_known_defaults and not (script.parses_flags and is_loose)
-        given: dict[str, Argument] = {}
-        defaults: dict[str, Any] = {}
         if script is not None:
-            given.update(self._keywords(script))
-            defaults.update({} if is_loose else script.defaults)
-        if recipe is not None and recipe.training is not None:
-            given.update(recipe.training.given)
-        elif script is None or script.parses_flags:
-            given.update(self._flags())
-        for name in script.sets if script is not None else ():
-            if name in fields:
-                given.pop(name, None)
-                defaults[name] = UNKNOWN
-        if not is_complete:
-            defaults.update({name: UNKNOWN for name in fields if name not in given and name not in defaults})
-        of = script is not None and bool(script.defaults)
-        return TrainingArguments(
-            given, self.origin, are_taken=True, defaults=defaults, defaults_of=str(launch.script) if of else ""
+            return self._training_of(script, is_loose=is_loose)
+        return TrainingArguments(dict(self._flags()), self.origin, are_taken=True).without_defaults()
+
+    def _training_of(self, script: TrainingScript, *, is_loose: bool) -> TrainingArguments:
+        """What the script shows of them, with the flags of the launch."""
+
+        def at(value: Any, keyword: KeywordArgument) -> Argument:
+            if self.script_document is None:
+                return Argument(value, f"{self.launch.script}:{keyword.place.line}")
+            return Argument(value, self.at(keyword.place), self.script_document, self._span(keyword.place))
+
+        def behind(value: Any, flag: str) -> Argument:
+            return _FlagArgument(value, self, flag, is_flag=False)
+
+        flags = dict(self._flags())
+        return script_training(
+            StartedScript(script, self.launch, self.recipe, flags, is_loose, self.origin, at=at, behind=behind)
         )
 
     def _flags(self) -> Iterator[tuple[str, Argument]]:
         for name, value in self.values.items():
             yield name, _FlagArgument(value, self, name)
-
-    def _keywords(self, script: TrainingScript) -> Iterator[tuple[str, Argument]]:
-        for name, keyword in script.keywords.items():
-            yield name, Argument(keyword.value, f"{self.launch.script}:{keyword.place.line}")
 
     def flag(self, name: str) -> Span:
         """Where a flag stands: behind the start of the command, else in the variable that brings it."""
@@ -474,8 +496,8 @@ class LaunchFacts:
 class _FlagArgument(Argument):
     """A training argument behind a flag of a launch, whose place is searched for when a finding names it."""
 
-    def __init__(self, value: Any, launch: LaunchFacts, name: str) -> None:
-        self.__dict__.update(value=value, document=launch.document, is_flag=True, plain=self, _flag=(launch, name))
+    def __init__(self, value: Any, launch: LaunchFacts, name: str, *, is_flag: bool = True) -> None:
+        self.__dict__.update(value=value, document=launch.document, is_flag=is_flag, plain=self, _flag=(launch, name))
 
     if not TYPE_CHECKING:  # for which the fields of a record are attributes
 
@@ -486,13 +508,17 @@ class _FlagArgument(Argument):
 
         @cached_property
         def origin(self) -> str:
-            line, _ = self.document.position(self.span.start)
-            return f"{self.document.path}:{line}"
+            return f"{self.document.path}:{_line_in(self.document, self.span)}"
 
 
 @lru_cache(maxsize=32)  # of scripts, which each are launched many times
 def _has(what: re.Pattern[str], text: str) -> bool:
     return what.search(text) is not None
+
+
+def _line_in(document: Document, span: Span) -> str:
+    """The line that a span begins in, as texts show it."""
+    return shown_line(document.position(span.start)[0], document.notebook)
 
 
 def _offset(text: str, line: int, column: int) -> int:

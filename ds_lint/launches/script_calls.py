@@ -10,6 +10,8 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.evaluation import EvaluationReader
+from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
@@ -17,6 +19,8 @@ from ds_lint.launches.prepared_models import prepared_calls
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
+from ds_lint.launches.script_parser import script_parsers
+from ds_lint.launches.second_models import SecondModel, SecondModelReader
 from ds_lint.launches.trained_names import TrainedNames, identifiers
 from ds_lint.launches.training_loop import training_loop
 from ds_lint.source.python_names import dotted_name
@@ -25,16 +29,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.evaluation import Evaluations
+    from ds_lint.launches.generation import Generation
     from ds_lint.launches.inference import InferenceCall
-    from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
+    from ds_lint.launches.model_building import WholeModel
+    from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
     from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.prepared_models import PreparedCall
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
+    from ds_lint.launches.script_parser import ScriptParser
     from ds_lint.launches.training_loop import TrainingLoop
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
-_OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
+# Methods of a partitioned model, and of the Trainer.
+_OF_STAGE_3 = ("_zero3_consolidated_16bit_state_dict", "generate", "save_16bit_model", "save_fp16_model")
+_OF_TRAINER = ("evaluate", "predict", "train")
+_BARRIERS = ("deepspeed.comm.barrier", "torch.distributed.barrier")
+_WAITS = "accelerator.wait_for_everyone"
 _DEVICE = "accelerator.device.type"  # where Accelerate trains
 _GATHERS = ("gather", "zero", "ds_id", "ds_status", "consolidat", "get_state_dict", "summon")
 
@@ -95,6 +107,7 @@ class ScriptCalls(NamedTuple):
     """
 
     loads: tuple[ModelLoad, ...]
+    built_whole: tuple[WholeBuild, ...]
     quantized: QuantizedLoad | None
     unkept: UnkeptConfig | None
     early: EarlyPartition | None
@@ -106,9 +119,14 @@ class ScriptCalls(NamedTuple):
     reference: ReferenceModel | None
     parameter: ParameterCall | None
     is_partitioned: bool | None
+    whole: WholeModel | None
+    generations: tuple[Generation, ...]
     aligned: AlignedTraining | None
     inference: InferenceCall | None
+    evaluations: Evaluations | None
     recomputations: tuple[Recomputation, ...]
+    second_models: tuple[SecondModel, ...]
+    parsers: tuple[ScriptParser, ...]
     loop: TrainingLoop | None
     prepared: tuple[PreparedCall, ...]
 
@@ -130,6 +148,7 @@ class _CallReader:
     def read(self) -> ScriptCalls:
         return ScriptCalls(
             loads=tuple(self.loading.loads()),
+            built_whole=tuple(self.loading.built_whole()),
             quantized=self.loading.quantized(),
             unkept=self.loading.unkept(),
             early=self.loading.early(),
@@ -141,9 +160,14 @@ class _CallReader:
             reference=self._reference(),
             parameter=next(self._parameters(), None),
             is_partitioned=self.builds.is_partitioned(),
+            whole=self.builds.whole(),
+            generations=tuple(GenerationReader(self.trained, self.loading).generations()),
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
+            evaluations=EvaluationReader(self.trained, self.imported).read(),
             recomputations=tuple(recomputations(self.names)),
+            second_models=tuple(SecondModelReader(self.trained, self.imported, self.loading).read()),
+            parsers=tuple(script_parsers(self.trained, self.imported)),
             loop=training_loop(self.trained, self.imported, self.sources),
             prepared=tuple(prepared_calls(self.trained, self.imported)),
         )
@@ -199,6 +223,12 @@ class _CallReader:
 
     def _needs_all_ranks(self, call: ast.Call) -> bool | None:
         """Whether every rank must make a call at stage 3 (True), always (False), or that is not known (None)."""
+        if self.trained.is_trained(call.func):  # the forward pass
+            return True
+        if self._is_barrier(call):
+            return False
+        if self.imported.full_name(dotted_name(call.func)).endswith("zero.GatheredParameters"):
+            return True
         if not isinstance(call.func, ast.Attribute):
             return None
         owner, method = call.func.value, call.func.attr
@@ -209,7 +239,25 @@ class _CallReader:
             return False
         if last == "accelerator" and method in ("get_state_dict", "save_model", "save_state"):
             return method != "save_state"
+        if method in _OF_TRAINER:
+            return False if self._is_trainer(owner) else None
         return True if last == "trainer" and method == "save_model" else None
+
+    def _is_trainer(self, owner: ast.expr) -> bool:
+        """Whether an object is made by a class of transformers or trl."""
+        made = self.trained.meant(owner)
+        full = self.imported.full_name(dotted_name(made.func)) if isinstance(made, ast.Call) else ""
+        return full.startswith(("transformers.", "trl.")) and full.endswith("Trainer")
+
+    def _is_barrier(self, call: ast.Call) -> bool:
+        """Whether a call waits for all ranks, and no other one of the module meets it on the others."""
+        name = dotted_name(call.func)
+        full = self.imported.full_name(name)
+        is_own = full in _BARRIERS and not call.args and not call.keywords
+        if not is_own and name.rpartition(".")[0].rpartition(".")[2] + "." + last_name(call) != _WAITS:
+            return False
+        meeting = [one for one in self.names.calls if last_name(one) == last_name(call)]
+        return not any(self.trained.runs_on_the_others(one) for one in meeting)
 
     # ---------------------------------------------------------------------------------------------------- the engine
 

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ds_lint.launches.word import Word
+    from ds_lint.source.notebook_cells import Notebook
     from ds_lint.source.shell.unknowns import StandIns, Unknowns
 
 _SHORT = 3  # letters of a name that other words may have in them
+_WRITES = re.compile(r">|\btee\b")
 _MARKS = re.compile(
     "|".join(
         rf"\b{name}\b" if len(name) <= _SHORT else re.escape(name) for name in ("python", *by_program(), *by_module())
@@ -30,27 +32,42 @@ _MARKS = re.compile(
 
 
 class WrittenConfig(NamedTuple):
-    """A file that a script writes, as a path within the project, and the lines of the script that do."""
+    """A file that a script writes, as a path within the project, and the lines of the script that do.
+
+    ``written_at`` is the line at which it does, if these lines, such as a dict, stand elsewhere. ``is_whole`` says that
+    the lines are the text of the file, and ``is_added`` that they go to its end.
+    """
 
     place: str
     line: int
     end_line: int
+    written_at: int | None = None
+    is_whole: bool = False
+    is_added: bool = False
+
+    @property
+    def since(self) -> int:
+        """The line behind which the file is there."""
+        return self.line if self.written_at is None else self.written_at
 
 
 class Launches(NamedTuple):
     """The launches of one file. ``misread`` are lines that the parser does not understand.
 
-    ``written`` are the files that a shell script writes itself.
+    ``written`` are the files that a shell script or a notebook writes itself. The lines are those of the cells of the
+    ``notebook``, if it is one.
     """
 
     launches: list[Launch]
     misread: list[int]
     written: tuple[WrittenConfig, ...] = ()
+    notebook: Notebook | None = None
 
     def moved(self, lines: int) -> Launches:
         """The same for a text that starts so many lines further down its file."""
         moved = [one._replace(line=one.line + lines) for one in self.launches]
-        return Launches(moved, [line + lines for line in self.misread])
+        written = [one._replace(line=one.line + lines, end_line=one.end_line + lines) for one in self.written]
+        return Launches(moved, [line + lines for line in self.misread], tuple(written))
 
 
 NO_LAUNCHES = Launches([], [])
@@ -73,13 +90,15 @@ def launches_in(
     *,
     variables: dict[str, str | None] | None = None,
     stand_ins: StandIns | None = None,
+    may_write: bool = False,
 ) -> Launches:
     """The launches of a script.
 
     ``read`` gives the text of another file of the project, or None. ``variables`` are in the environment;
-    ``stand_ins`` are in the text for what another language computes.
+    ``stand_ins`` are in the text for what another language computes. A script that launches nothing is read all the
+    same if it ``may_write`` files for others.
     """
-    if not may_launch(text):
+    if not may_launch(text) and not (may_write and _WRITES.search(text)):
         return NO_LAUNCHES
     job = allocation(text)
     followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins)

@@ -71,17 +71,19 @@ def choose(
     pins: dict[str, Pin] | None = None,
     *,
     given_by: dict[str, PinPlace | str] | None = None,
+    first: dict[str, Pin] | None = None,
 ) -> Choice:
     """The releases that the configs of a directory are checked against. Raises UnknownRelease for other flags.
 
-    Without ``pins``, what the project around the directory pins, and what is installed, is looked up. ``given_by`` has,
-    by library, what gives a version in ``flags`` where it is not the command line.
+    Without ``pins``, what the project around the directory pins, and what is installed, is looked up; the pins in
+    ``first`` decide over those. ``given_by`` has, by library, what gives a version in ``flags`` where it is not the
+    command line.
     """
     choice = Choice()
     if pins is None and any(library not in flags for library in LIBRARIES):
         from ds_lint.targets.project import used
 
-        pins = used(directory)
+        pins = used(directory, first)
     pins = pins or {}
     choice.pins = {library: pin for library, pin in pins.items() if pin.specifier and library not in flags}
     for library in LIBRARIES:

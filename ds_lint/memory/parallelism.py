@@ -39,7 +39,7 @@ def split(config: Config) -> str | None:
             return f"`{name}` {size} splits the model among {size} ranks"
     launch = config.facts.launch
     document = launch.script_document if launch is not None else None
-    found = _IN_SCRIPT.search(document.text) if document is not None else None
+    found = _IN_SCRIPT.search(document.content) if document is not None else None
     if document is not None and found is not None:
         return f"`{found[1] or found[2]}` in {document.path} may split the model among ranks"
     return None

@@ -11,19 +11,23 @@ from ds_lint.launches import files as kinds
 from ds_lint.launches.scripts import may_launch
 from ds_lint.project.discovery import candidates
 from ds_lint.project.references import located
-from ds_lint.source.files import ON_DISK
+from ds_lint.source.files import MOST_BYTES, ON_DISK
+from ds_lint.source.notebook_cells import shown_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ds_lint.launches.launch import Launch
+    from ds_lint.launches.notebook_kernel import NotebookReading
     from ds_lint.launches.scripts import WrittenConfig
     from ds_lint.project.discovery import LeavesOut
     from ds_lint.source.files import Files
+    from ds_lint.source.notebook_cells import Notebook
 
 _Result = TypeVar("_Result")
 _MOST_BYTES = 500_000  # of a script; the longest of 500 public ones has 30,000
 _YAML = (".yml", ".yaml")
+NOTEBOOK = ".ipynb"
 _FEW_NAMES = 50  # which are looked for one by one
 _NAME = re.compile(rb"[\w.\-]+")
 _NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
@@ -32,7 +36,7 @@ _NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
 class LaunchFile(NamedTuple):
     """A file that launches training, with its path in the project; ``misread`` are lines that the parser rejects.
 
-    ``written`` are the files that it writes itself.
+    ``written`` are the files that it writes itself. Of a ``notebook`` the text is that of its cells.
     """
 
     path: str
@@ -40,6 +44,15 @@ class LaunchFile(NamedTuple):
     launches: list[Launch]
     misread: list[int]
     written: tuple[WrittenConfig, ...] = ()
+    notebook: Notebook | None = None
+
+    def place(self, line: int) -> str:
+        """A line in words, in a notebook with the cell: ``run.sh:3``, ``train.ipynb:cell 2:3``."""
+        return f"{self.path}:{shown_line(line, self.notebook)}"
+
+    def place_of(self, launch: Launch) -> str:
+        """The place of a launch, which may be in a file that this one sources."""
+        return self.place(launch.line) if launch.path == self.path else f"{launch.path}:{launch.line}"
 
 
 class UnlessItFails(Protocol):
@@ -85,7 +98,7 @@ def scripts_below(directory: str, most: int, *, leaves_out: LeavesOut, respects_
 def modules_naming(
     directory: str, names: Iterable[str], most: int, *, leaves_out: LeavesOut, respects_gitignore: bool = False
 ) -> Iterator[str]:
-    """The modules of Python below a directory that have the word of DeepSpeed, and one of these words."""
+    """The modules of Python and notebooks below a directory that have the word of DeepSpeed, and one of these words."""
     sought = {os.fsencode(name) for name in names}
     found = _below(directory, lambda _: None, _is_module, leaves_out, respects_gitignore=respects_gitignore)
     for path in islice(found, most) if sought else ():
@@ -95,7 +108,7 @@ def modules_naming(
 
 
 def _is_module(name: str) -> bool:
-    return name.endswith(".py")
+    return name.endswith((".py", NOTEBOOK))
 
 
 def naming(paths: Iterable[str], names: Iterable[str], files: Files = ON_DISK) -> Naming:
@@ -135,7 +148,19 @@ def read_launches(path: str, directory: str, files: Files = ON_DISK) -> LaunchFi
     found = kinds.launches(text, place, kind, _reader(place, directory, files))
     if not (found.launches or found.misread):
         return None
-    return LaunchFile(place, text, found.launches, found.misread, found.written)
+    whole = text if found.notebook is None else found.notebook.text
+    return LaunchFile(place, whole, found.launches, found.misread, found.written, found.notebook)
+
+
+def read_notebook(path: str, directory: str, files: Files = ON_DISK) -> NotebookReading | None:
+    """What a notebook of a project does; None for any other file."""
+    text = text_of(path, files)
+    if text is None or not path.endswith(NOTEBOOK):
+        return None
+    from ds_lint.launches.notebook import reading  # few projects have one
+
+    place = os.path.relpath(path, directory).replace(os.sep, "/")
+    return reading(text.replace("\r\n", "\n"), place, _reader(place, directory, files))
 
 
 def text_of(path: str, files: Files = ON_DISK) -> str | None:
@@ -146,7 +171,7 @@ def text_of(path: str, files: Files = ON_DISK) -> str | None:
 
 def _bytes_of(path: str, files: Files) -> bytes | None:
     try:
-        return files.bytes_of(path, _MOST_BYTES)
+        return files.bytes_of(path, MOST_BYTES if path.endswith(NOTEBOOK) else _MOST_BYTES)  # which may have outputs
     except OSError:
         return None
 
@@ -169,7 +194,7 @@ def _below(
 
 
 def _is_script(name: str) -> bool:
-    return may_be_script(name) and not name.endswith((".py", ".ipynb"))
+    return may_be_script(name) and not name.endswith((".py", NOTEBOOK))
 
 
 def may_be_script(name: str) -> bool:

@@ -9,14 +9,17 @@ from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import named_or_in
 from ds_lint.launches.launch import without_launcher
+from ds_lint.launches.notebook_kernel import in_home, in_notebook
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.project.launches import (
+    NOTEBOOK,
     Naming,
     at_once,
     launch_files,
     modules_naming,
     naming,
     read_launches,
+    read_notebook,
     scripts_below,
     text_of,
 )
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from ds_lint.session.material import Material
     from ds_lint.session.session import Session
     from ds_lint.source.files import Files
+    from ds_lint.source.notebook_cells import Notebook
 
 MOST_SCRIPTS = 1000  # that the search for the launches of a named config looks at: it must not take long
 
@@ -62,7 +66,7 @@ def add_launches(
             group = searched.setdefault(given, {})
         elif (repository := repository_of(document.path)) is not None:
             group = named.setdefault(os.path.relpath(repository), {})
-        elif document.language in ("python", "shell"):
+        elif document.language in ("notebook", "python", "shell"):
             group = alone.setdefault(os.path.dirname(document.path) or os.curdir, {})
         else:
             continue
@@ -92,7 +96,7 @@ def add_launches(
             by = naming(scripts_of(directory, session), names)
             scripts.update(map(os.path.normpath, by.scripts))
             yamls = [path for path in by.yamls if os.path.realpath(path) not in known]
-        own = {os.path.normpath(one.path) for one in documents.values() if one.language == "shell"}
+        own = {os.path.normpath(one.path) for one in documents.values() if one.language in ("notebook", "shell")}
         project = LaunchingProject(directory, documents=documents)
         _add(project.linked(Naming(sorted(scripts | own), yamls), unless_it_fails), documents, session)
         if directory in named:
@@ -176,17 +180,39 @@ class LaunchingProject:
     def links_of_scripts(self, modules: Iterable[str] = ()) -> Iterator[Link]:
         """The scripts that hold a config, and these modules, if no launch starts them, as far as they were read."""
         started = {os.path.realpath(path) for path in self.scripts}
-        held = {os.path.realpath(one.path): one.path for one in self.documents.values() if one.language == "python"}
+        languages = ("notebook", "python")
+        held = {os.path.realpath(one.path): one.path for one in self.documents.values() if one.language in languages}
         held.update((os.path.realpath(path), path) for path in modules)
         for whole, path in held.items():
+            if path.endswith(NOTEBOOK):
+                yield from self._links_of_notebook(path)
+                continue
             if whole in started:
                 continue
             script, document = self.read_script(path)
             if script is not None and document is not None and script.stack is not None:
                 place = os.path.relpath(path, self.directory).replace(os.sep, "/")
-                words: list[str | None] = [None] if script.parses_flags else []
-                facts = LaunchFacts(without_launcher(place, words), document, script, document)
+                words: list[str | None] = [None] if script.depends_on_flags else []
+                launch = without_launcher(place, words)
+                facts = LaunchFacts(launch, document, script, document, self.recipe_of(launch, script, place))
                 yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
+
+    def _links_of_notebook(self, path: str) -> Iterator[Link]:
+        """A notebook that trains in its own process, with the config that it holds or names."""
+        notebook = read_notebook(path, self.directory, self.files)
+        if notebook is None:
+            return
+        from ds_lint.launches.training_script import read_training_script
+
+        script = read_training_script(notebook.python)
+        if script is None or script.stack is None:
+            return
+        document = _document_of(path, notebook.notebook, notebook.python)
+        place = os.path.relpath(path, self.directory).replace(os.sep, "/")
+        facts = LaunchFacts(in_notebook(place, script, notebook), document, script, document)
+        facts.written = _written(facts, notebook.written, script.config_line)
+        whole = os.path.realpath(path)
+        yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
 
     def link_of_recipe(self, path: str) -> Link | None:
         """A recipe linked to the config that it names; None if the file is not one, or the config is not found."""
@@ -211,8 +237,11 @@ class LaunchingProject:
     def launches(self, file: LaunchFile) -> Iterator[LaunchFacts]:
         """The launches of a file, with what they tell."""
         for launch in file.launches:
-            recipe = self.recipe_of(launch, file.path)
-            facts = LaunchFacts(launch, self.document_of(launch, file), *self.script_of(launch, file.path), recipe)
+            cell = self._script_of_cell(launch, file)
+            by_cell = cell is not None
+            script, text = cell or self.script_of(launch, file.path)
+            recipe = self.recipe_of(launch, script, file.path)
+            facts = LaunchFacts(launch, self.document_of(launch, file), script, text, recipe)
             facts.builds_whole_models = self.value_in_yaml(launch, file.path, "zero3_init_flag") is False
             facts.names_experts = bool(self.value_in_yaml(launch, file.path, "deepspeed_moe_layer_cls_names"))
             name = facts.model_name
@@ -220,9 +249,9 @@ class LaunchingProject:
             model = named_or_in(name, folder)
             facts.model = model if model is not None and facts.trains(model, is_here=folder is not None) else None
             facts.checkpoint = self.checkpoint_of(facts, file.path)
-            written = _written(launch, file)
-            if written is not None:
-                facts.written = written.line, written.end_line
+            facts.written = _written(facts, file.written, launch.line) if launch.path == file.path else None
+            if facts.written is None and by_cell and not facts.named_configs:
+                facts.written = _lines_of(_of_script(launch, file))  # the script may hold the config itself
             yield facts
 
     def _whole_paths(self, facts: LaunchFacts, file: LaunchFile) -> Iterator[str]:
@@ -234,11 +263,34 @@ class LaunchingProject:
 
     def document_of(self, launch: Launch, file: LaunchFile) -> Document:
         """The script that has the command: the file, or one that it sources."""
-        path = os.path.join(self.directory, launch.path)
+        path = self._shown(os.path.join(self.directory, launch.path))
         if path not in self.launching:
             text = file.text if launch.path == file.path else text_of(path, self.files) or ""
             self.launching[path] = Document(path, text, None, [])
+            self.launching[path].notebook = file.notebook if launch.path == file.path else None
         return self.launching[path]
+
+    def _shown(self, path: str) -> str:
+        """The path of a file as the user gives it, if it is a notebook that holds a config, too."""
+        known = self.documents.get(os.path.realpath(path)) if path.endswith(NOTEBOOK) else None
+        return known.path if known is not None else path
+
+    def _script_of_cell(self, launch: Launch, file: LaunchFile) -> tuple[TrainingScript | None, Document | None] | None:
+        """What the script shows that a cell has written before the launch; None if none has."""
+        parts = _of_script(launch, file)
+        if not parts or file.notebook is None:
+            return None
+        key = f"{file.path}:{parts[0].line}"
+        if key not in self.scripts:
+            lines = file.text.split("\n")
+            kept = {number for part in parts for number in range(part.line, part.end_line + 1)}
+            text = "\n".join(line if number in kept else "" for number, line in enumerate(lines, 1))
+            from ds_lint.launches.training_script import read_training_script
+
+            script, whole = read_training_script(text), self._shown(os.path.join(self.directory, file.path))
+            document = None if script is None else _document_of(whole, file.notebook, text)
+            self.scripts[key] = script, document
+        return self.scripts[key]
 
     def script_of(self, launch: Launch, by: str) -> tuple[TrainingScript | None, Document | None]:
         """What the script shows that a launch starts, and its text; None if it is not in the project."""
@@ -248,21 +300,55 @@ class LaunchingProject:
     def read_script(self, path: str) -> tuple[TrainingScript | None, Document | None]:
         """What a script shows, and its text."""
         if path not in self.scripts:
-            text = (text_of(path, self.files) or "").removeprefix("\ufeff")
+            text = self._python(path)
             from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long
 
-            script = read_training_script(text)
-            self.scripts[path] = script, None if script is None else Document(path, text, None, [])
+            script = read_training_script(text, path, self.module_at)
+            if script is not None and script.path:
+                path_of_text, text = script.path, self._python(script.path)
+            else:
+                path_of_text = path
+            self.scripts[path] = script, None if script is None else Document(path_of_text, text, None, [])
         return self.scripts[path]
+
+    def _python(self, path: str) -> str:
+        return (text_of(path, self.files) or "").removeprefix("\ufeff")
+
+    def module_at(self, name: str, by: str) -> tuple[str, str] | None:
+        """The module of the project that a module at a path imports, with its text."""
+        place = os.path.relpath(by, self.directory)
+        level = len(name) - len(name.lstrip("."))
+        parts = [part for part in name.lstrip(".").split(".") if part]
+        below = os.path.join("", *parts)
+        folder = os.path.dirname(place)
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        for ending in (".py", f"{os.sep}__init__.py"):
+            end = f"{below}{ending}" if parts else "__init__.py"
+            beside = os.path.join(folder, end)
+            path = os.path.join(self.directory, beside)
+            if not self.files.has(path):
+                path = "" if level else self._imported(end, place)
+            if path:
+                return path, self._python(path)
+        return None
+
+    def _imported(self, end: str, place: str) -> str:
+        """A module below a folder that Python may look in: one above the importing module, or its ``src``."""
+        for folder in ("", "src"):
+            path = located(os.path.join(folder, end), place, root=self.directory, is_there=self.files.has)
+            if path is not None:
+                return path
+        return ""
 
     def _unread(self, facts: LaunchFacts, by: str) -> str:
         """The path of the script that a launch starts, if it is in the project and Python does not parse it."""
         path = self.located(facts.launch, facts.launch.script, by)
         return path if path is not None and self.scripts.get(path, ("", None))[0] is None else ""
 
-    def recipe_of(self, launch: Launch, by: str) -> Document | None:
-        """The recipe that a launch starts with, if it is in the project."""
-        recipe = recipe_of(launch)
+    def recipe_of(self, launch: Launch, script: TrainingScript | None, by: str) -> Document | None:
+        """The recipe that a launch or its script starts with, if it is in the project."""
+        recipe = recipe_of(launch, script)
         path = self.located(launch, recipe.path, by) if recipe is not None else None
         return self.document_at(path) if path is not None else None
 
@@ -340,10 +426,47 @@ class LaunchingProject:
         return json.parse(text, path) if path.endswith(".json") else yaml.parse(text, path)
 
 
-def _written(launch: Launch, file: LaunchFile) -> WrittenConfig | None:
-    """The config of a launch, if the same script writes it before."""
-    if launch.path != file.path or launch.deepspeed_config is None or launch.cwd is None:
+def _document_of(path: str, notebook: Notebook, python: str) -> Document:
+    """The cells of a notebook, of which a part is read as Python."""
+    document = Document(path, notebook.text, None, [])
+    document.language, document.notebook, document.content = "notebook", notebook, python
+    return document
+
+
+def _written(facts: LaunchFacts, written: Sequence[WrittenConfig], line: int) -> tuple[int, int] | None:
+    """The lines of the config that a launch at a line names, if the same script has written it before."""
+    launch = facts.launch
+    is_named = launch.deepspeed_config is not None or launch.accelerate_config is not None
+    names = [launch.deepspeed_config or launch.accelerate_config] if is_named else facts.named_configs
+    if launch.cwd is None:
         return None
-    place = os.path.normpath(os.path.join(launch.cwd, launch.deepspeed_config))
-    before = [one for one in file.written if one.line < launch.line and os.path.normpath(one.place) == place]
-    return before[-1] if before else None
+    for name in filter(None, names):
+        place = _place(name, launch.cwd)
+        ones = [one for one in written if os.path.normpath(one.place) == place]
+        before = [one for one in ones if one.since < line]
+        parts = _last(before or ([] if facts.is_mentioned else ones))  # cells may have been run in another order
+        if parts:
+            return _lines_of(parts)
+    return None
+
+
+def _of_script(launch: Launch, file: LaunchFile) -> list[WrittenConfig]:
+    """The cells that have written the script of a launch."""
+    if not launch.script or launch.cwd is None or launch.path != file.path:
+        return []
+    place = _place(launch.script, launch.cwd)
+    return _last([one for one in file.written if one.is_whole and one.since < launch.line and one.place == place])
+
+
+def _place(name: str, cwd: str) -> str:
+    return os.path.normpath(os.path.join(cwd, in_home(name)))
+
+
+def _last(written: list[WrittenConfig]) -> list[WrittenConfig]:
+    """What the file consists of in the end: the last that was written, with what was added to it."""
+    starts = [number for number, one in enumerate(written) if not one.is_added]
+    return written[starts[-1] :] if starts else []
+
+
+def _lines_of(parts: list[WrittenConfig]) -> tuple[int, int] | None:
+    return (parts[0].line, max(part.end_line for part in parts)) if parts else None

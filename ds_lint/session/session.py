@@ -9,7 +9,7 @@ from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.choice import UnknownRelease, between, choose
 from ds_lint.semantics.basis import Basis
-from ds_lint.session.context import LintContext
+from ds_lint.session.context import LintContext, ignored_at
 from ds_lint.settings.nearest import Nearest
 from ds_lint.settings.record import NO_SETTINGS, SettingsError
 from ds_lint.targets.pin import LIBRARIES, PinPlace
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from ds_lint.session.material import Material
     from ds_lint.session.options import Options
     from ds_lint.settings.record import ConfigEntry, Settings
-    from ds_lint.targets.pin import Library
+    from ds_lint.targets.pin import Library, Pin
 
     Value = TypeVar("Value")
+
+
+_NOTEBOOK = ".ipynb"
 
 
 class _Chosen:
@@ -73,7 +76,8 @@ class Session:
     ) -> None:
         self.options = options
         self.ends = ends
-        self.choices: dict[str, Choice] = {}  # by directory
+        self.choices: dict[str, Choice] = {}  # by directory, or by the path of a notebook that installs releases
+        self._installed: dict[str, dict[str, Pin]] = {}  # by the path of a notebook
         self._nearest = Nearest(options.settings, is_isolated=options.isolated, on_error=on_error)
         self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
         self._exclusions: dict[str, Exclusion] = {}  # by the path of the settings
@@ -91,7 +95,7 @@ class Session:
         settings = self._nearest.to(os.path.dirname(path))
         chosen = self._chosen_by(settings)
         entries = entries_for(settings, path)
-        options, choice = self.options, self.choice(os.path.dirname(path))
+        options, choice = self.options, self.choice(os.path.dirname(path), self._notebook_of(path))
         basis = Basis(
             knowledge(choice.newest),
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
@@ -122,25 +126,47 @@ class Session:
         """Whether a recipe or a launch is known that names the config at a path."""
         return os.path.abspath(config) in self._material
 
-    def choice(self, directory: str) -> Choice:
-        """The releases that the configs of a directory are linted with, chosen once."""
-        if directory not in self.choices:
+    def choice(self, directory: str, notebook: str | None = None) -> Choice:
+        """The releases that the configs of a directory, or of a notebook, are linted with, chosen once."""
+        installed = self._installed_by(notebook) if notebook is not None else {}
+        key = notebook if notebook is not None and installed else directory
+        if key not in self.choices:
             settings, given = self._nearest.to(directory), self.options.versions
             stated = {library: version for library, version in settings.versions.items() if library not in given}
             place = PinPlace(shown(settings.path))
             try:
-                self.choices[directory] = self._choose(directory, stated, dict.fromkeys(stated, place))
+                self.choices[key] = self._choose(directory, stated, dict.fromkeys(stated, place), installed)
             except UnknownRelease as error:  # not of the command line, which was asked before
                 raise UnknownRelease(f"{place}: {error}") from None
-        return self.choices[directory]
+        return self.choices[key]
 
-    def _choose(self, directory: str, stated: dict[str, str], given_by: dict[str, PinPlace | str]) -> Choice:
+    def _notebook_of(self, path: str) -> str | None:
+        """The notebook that a config is in, or that alone launches it."""
+        if path.endswith(_NOTEBOOK):
+            return path
+        by = {one.document.path for one in self._material.get(os.path.abspath(path), ())} if self._material else set()
+        return min(by) if len(by) == 1 and min(by).endswith(_NOTEBOOK) else None
+
+    def _installed_by(self, notebook: str) -> dict[str, Pin]:
+        if notebook not in self._installed:
+            from ds_lint.project.notebook_pins import pins_in  # few configs have to do with one
+
+            self._installed[notebook] = pins_in(notebook)
+        return self._installed[notebook]
+
+    def _choose(
+        self,
+        directory: str,
+        stated: dict[str, str],
+        given_by: dict[str, PinPlace | str],
+        installed: dict[str, Pin] | None = None,
+    ) -> Choice:
         if variables := self.options.given_by:
             names = {library: variables.get(f"{library}-version") for library in LIBRARIES}
             given_by = given_by | {library: name for library, name in names.items() if name is not None}
         if self.ends:
             return between(directory, self.ends, stated, given_by=given_by)
-        return choose(directory, stated | self.options.versions, given_by=given_by)
+        return choose(directory, stated | self.options.versions, given_by=given_by, first=installed)
 
     def leaves_out(self, path: str, is_folder: bool) -> bool:
         """Whether a file or folder is excluded from a search of the folder that it is in."""
@@ -283,20 +309,6 @@ def _without_ignored(rules: list[Rule] | None, settings: Settings, path: str) ->
     from ds_lint.linter.selection import Selection, select
 
     return [rule for rule in (select(Selection()) if rules is None else rules) if rule not in ignored]
-
-
-def ignored_at(path: str, settings: Settings) -> list[Rule]:
-    """The rules that the settings ignore for this config alone."""
-    if not settings.per_file_ignores:
-        return []
-    from ds_lint.linter.selection import rules_of
-    from ds_lint.project.globs import matches, relative
-
-    place = relative(path, settings.directory)
-    words = [
-        word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
-    ]
-    return [rule for word in words for rule in rules_of(word)]
 
 
 def _last(values: list[Value | None]) -> Value | None:

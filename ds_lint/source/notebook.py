@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from ds_lint.source import json as json_source
 from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.embedding import embedded
 from ds_lint.source.languages import language_of
 from ds_lint.source.notebook_format import read_notebook
+from ds_lint.source.notebook_magics import cell_magic, parsed_python, python_of, with_statements
 from ds_lint.source.parts import Part, Places
-from ds_lint.source.python_syntax import parsed
 from ds_lint.source.recognition import is_config, looks_like_python, may_be_config
 from ds_lint.source.tree import Span
 
@@ -19,14 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.source.notebook_cells import Cell, Notebook
-
-_CELL_MAGIC = re.compile(r"\s*%%(\w+)[ \t]*([^\n]*)(?:\n|\Z)")
-_WRITING = frozenset({"file", "writefile"})
-_SHELLS = frozenset({"bash", "sh"})
-_AROUND_PYTHON = frozenset({"capture", "prun", "time", "timeit"})  # these run the rest of the cell
-_MAGIC_LINE = re.compile(
-    r"^([ \t]*)(?:[%!?]|[^\n#'\"]*\?[ \t]*$|[\w., \t]+=[ \t]*[%!])(?:[^\n\\]|\\\n?)*", re.MULTILINE
-)
+    from ds_lint.source.notebook_magics import CellMagic
 
 
 def read(text: str, path: str) -> list[Document]:
@@ -64,11 +55,11 @@ def _issue_in(cell: Cell) -> SyntaxIssue | None:
     """Why Python does not parse a cell that looks like it has a config."""
     if not (_is_python(cell.source) and may_be_config(cell.source.encode(errors="replace"))):
         return None
-    if not looks_like_python(cell.source) or _parsed(cell.source) is not None:
+    if not looks_like_python(cell.source) or parsed_python(cell.source) is not None:
         return None
     from ds_lint.source.python import syntax_error
 
-    issue = syntax_error(_MAGIC_LINE.sub(_as_statement, _without_cell_magic(cell.source)))
+    issue = syntax_error(with_statements(cell.source))
     if issue is not None:
         issue.span = Span(cell.start + issue.span.start, cell.start + issue.span.end)
     return issue
@@ -88,79 +79,56 @@ def _in_python(notebook: Notebook, path: str) -> list[Document]:
         return []
     from ds_lint.source.python import read as read_python
 
-    masked = list(_blank(notebook.text))
-    for cell in cells:
-        masked[cell.start : cell.start + len(cell.source)] = _as_python(cell.source)
-    documents = read_python("".join(masked), path)
+    documents = read_python(python_of(notebook), path)
     for document in documents:
         document.content = notebook.text
     return documents
 
 
-def _blank(text: str) -> str:
-    """A text with nothing but its line ends."""
-    return re.sub(r"[^\n]", " ", text)
-
-
 def _is_python(source: str) -> bool:
     """Whether a cell is not the input of a magic."""
-    magic = _CELL_MAGIC.match(source)
-    return magic is None or magic[1] in _AROUND_PYTHON
-
-
-def _as_python(source: str) -> str:
-    """A cell without its magics, at the same offsets; blank if Python does not parse it."""
-    python = _parsed(source)
-    return _blank(source) if python is None else python
-
-
-def _parsed(source: str) -> str | None:
-    """The same; None if Python does not parse it."""
-    source = _without_cell_magic(source)
-    for python in (source, _MAGIC_LINE.sub(_as_statement, source)):
-        try:
-            parsed(python)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        return python
-    return None
-
-
-def _without_cell_magic(source: str) -> str:
-    magic = _CELL_MAGIC.match(source)
-    return source if magic is None else _blank(magic[0]) + source[magic.end() :]
-
-
-def _as_statement(match: re.Match[str]) -> str:
-    """A statement in the place of a magic, so that a block does not become empty."""
-    return match[1] + "0" + _blank(match[0])[len(match[1]) + 1 :]
+    return cell_magic(source) is None
 
 
 def _in_cell(cell: Cell, notebook: Notebook, path: str) -> Iterator[Document]:
     """The configs in what a cell writes into a file, or in its shell script."""
-    magic = _CELL_MAGIC.match(cell.source)
-    if magic is None:
+    magic = cell_magic(cell.source)
+    if magic is None or magic.is_added:
         return
-    start = cell.start + magic.end()
-    places = Places([Part(cell.source[magic.end() :], Span(start, cell.start + len(cell.source)))])
+    places = Places([_body(cell, magic), *_added(magic, cell, notebook)])
     if not may_be_config(places.text.encode(errors="replace")):
         return
-    words = magic[2].split()
-    name = magic[1]
-    if name == "script" and words:
-        name = words[0].rpartition("/")[2]
-    if name in _SHELLS:
+    if magic.is_shell:
         from ds_lint.source.shell import read as read_language
-    elif name not in _WRITING or not words or "-a" in words or "--append" in words:
+    elif magic.writes is None:
         return
-    elif (language := language_of(words[-1].strip("'\""))) == "python":
+    elif (language := language_of(magic.writes)) == "python":
         from ds_lint.source.python import read as read_language
     elif language == "shell":
         from ds_lint.source.shell import read as read_language
+    elif language == "yaml":
+        from ds_lint.source.yaml import read as read_language
     else:
         read_language = _json
     for document in read_language(places.text, path):
         yield embedded(document, notebook.text, places)
+
+
+def _body(cell: Cell, magic: CellMagic) -> Part:
+    return Part(cell.source[magic.body :], Span(cell.start + magic.body, cell.start + len(cell.source)))
+
+
+def _added(first: CellMagic, cell: Cell, notebook: Notebook) -> Iterator[Part]:
+    """What later cells add to the end of the file that a cell writes, until one writes it anew."""
+    if first.writes is None:
+        return
+    for other in notebook.cells:
+        magic = cell_magic(other.source) if other.start > cell.start else None
+        if magic is None or magic.writes != first.writes:
+            continue
+        if not magic.is_added:
+            return
+        yield _body(other, magic)
 
 
 def _json(text: str, path: str) -> list[Document]:

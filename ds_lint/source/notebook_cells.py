@@ -37,7 +37,7 @@ class Cell(Record):
 class Notebook:
     """A notebook: the text of the file, its code cells, and the one text that they make."""
 
-    __slots__ = ("_line_starts", "cells", "file_text", "is_python", "places", "text")
+    __slots__ = ("_line_starts", "_text_starts", "cells", "file_text", "is_python", "places", "text")
 
     def __init__(self, file_text: str, sources: list[tuple[int, Node]], *, is_python: bool) -> None:
         self.file_text = file_text
@@ -58,11 +58,31 @@ class Notebook:
         self.places = Places(parts)
         self.text = self.places.text
         self._line_starts: list[int] | None = None
+        self._text_starts: list[int] | None = None
 
     def cell_at(self, offset: int) -> Cell:
         """The cell that a place in the text is in."""
         index = bisect_right(self.cells, offset, key=lambda cell: cell.start) - 1
         return self.cells[max(index, 0)]
+
+    def line_at(self, offset: int) -> int:
+        """The line of the text of all cells that a place is in, from 1."""
+        if self._text_starts is None:
+            self._text_starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        return bisect_right(self._text_starts, offset)
+
+    def cell_line(self, line: int) -> tuple[int, int]:
+        """The cell that a line of the text of all cells is in, and the line in it."""
+        starts = [self.line_at(cell.start) for cell in self.cells]
+        index = max(bisect_right(starts, line) - 1, 0)
+        return self.cells[index].number, line - starts[index] + 1
+
+    def line_in_file(self, line: int) -> int:
+        """The line of the file that a line of the text of all cells comes from."""
+        self.line_at(0)
+        assert self._text_starts is not None  # noqa: S101 - see line_at
+        start = self._text_starts[min(line, len(self._text_starts)) - 1]
+        return self.position(self.places.span(Span(start, min(start + 1, len(self.text)))).start)[0]
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column in the file of an offset in it, both from 1."""
@@ -122,6 +142,14 @@ class Notebook:
             return _BETWEEN_LINES
         one, other = cell.node.items[:2]
         return self.file_text[one.span.end : other.span.start]
+
+
+def shown_line(line: int, notebook: Notebook | None) -> str:
+    """A line as texts show it, in a notebook with the cell: ``cell 3:2``."""
+    if notebook is None:
+        return str(line)
+    cell, inside = notebook.cell_line(line)
+    return f"cell {cell}:{inside}"
 
 
 def _lines_of(source: Node) -> list[Node]:

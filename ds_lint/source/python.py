@@ -12,12 +12,17 @@ import ast
 from io import StringIO
 from typing import NamedTuple
 
+from ds_lint.source import json as json_source
+from ds_lint.source.comments import comments_of
 from ds_lint.source.document import UNPARSED, Document, SyntaxIssue
+from ds_lint.source.embedding import embedded
+from ds_lint.source.parts import Part, Places
 from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
 from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_offsets import Offsets
 from ds_lint.source.python_syntax import parsed
-from ds_lint.source.python_values import Offsets, PythonValue, Values
-from ds_lint.source.recognition import telling_keys
+from ds_lint.source.python_values import PythonValue, Values
+from ds_lint.source.recognition import is_config, may_be_config, telling_keys
 from ds_lint.source.tree import Node, Span, plain
 
 TYPE_CHECKING = False
@@ -78,17 +83,17 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     found: dict[tuple[int, str], Document] = {}  # by the start of the dict and its value, which may change on the way
     users = frozenset(sink.call for sink in sinks)
     for sink in sorted(sinks, key=lambda sink: sink.is_file):  # a dict that is also written to a file is a dict
-        value = values.value(sink.config, users)
-        if value.node.kind != "object" or (sink.is_file and not telling_keys(value.node)):
-            continue
-        place = value.node.span.start, repr(plain(value.node))
-        if place in found:
-            if found[place].stack != sink.stack and not sink.is_file:
-                found[place].stack = None
-            continue
-        document = found[place] = _document(value, text, path)
-        document.stack, document.is_dict = sink.stack, not sink.is_file
-        document.is_fragment |= sink.fills_in
+        for value in values.every(sink.config, users):
+            if value.node.kind != "object" or (sink.is_file and not telling_keys(value.node)):
+                continue
+            place = value.node.span.start, repr(plain(value.node))
+            if place in found:
+                if found[place].stack != sink.stack and not sink.is_file:
+                    found[place].stack = None
+                continue
+            document = found[place] = _document(value, text, path)
+            document.stack, document.is_dict = sink.stack, not sink.is_file
+            document.is_fragment |= sink.fills_in
     for made in config_calls(names):
         if not made.gives_config:
             value = values.keywords(made.call)
@@ -97,7 +102,8 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document.is_fragment |= changes_configs(names)
             document.taker = values.keywords(made.taker).node if made.taker is not None else None
     found |= {(one.root.span.start, ""): one for one in _named(names, values, text, path) if one.root is not None}
-    taken = [values.span(one) for one in (*values.dicts, *_for_inference(names))]
+    found |= {(one.root.span.start, ""): one for one in _in_texts(names, values, text, path) if one.root is not None}
+    taken = [values.span(one) for one in (*values.dicts, *_for_inference(names)) if isinstance(one, ast.expr)]
     taken.sort(key=lambda span: span.start, reverse=True)
     end = -1  # of what is taken and begins before
     for span, dictionary in sorted(
@@ -115,8 +121,46 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     documents = [document for _, document in sorted(found.items(), key=lambda item: item[0][0])]
     addressed = comments(text)
     for index, document in enumerate(documents):
-        document.index, document.comments = index, addressed
+        document.index = index
+        document.comments = addressed if document.is_python else [*(document.comments or ()), *addressed]
     return documents
+
+
+def _in_texts(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
+    """The configs in the texts that the module writes into files."""
+    for written in _written_texts(names):
+        document = _of_text(written, values.span(written), text, path)
+        if document is not None:
+            yield document
+
+
+def _written_texts(names: ModuleNames) -> Iterator[ast.Constant]:
+    """The texts that the module writes into files."""
+    seen: set[ast.AST] = set()
+    for call in (*names.calls_by_method.get("write", ()), *names.calls_by_method.get("write_text", ())):
+        value = call.args[0] if len(call.args) == 1 else None
+        if isinstance(value, ast.Name):
+            reaching = names.reaching(value.id, value)
+            value = reaching.value if reaching is not None else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str) and value not in seen:
+            seen.add(value)
+            yield value
+
+
+def _of_text(constant: ast.Constant, span: Span, text: str, path: str) -> Document | None:
+    """The config that a text is which becomes a file; None for any other, and for one with escapes."""
+    value = constant.value
+    assert isinstance(value, str)  # noqa: S101 - see _written_texts
+    start = text.find(value, span.start, span.end) if value.lstrip()[:1] == "{" else -1
+    if start < 0 or not may_be_config(value.encode(errors="replace")):
+        return None
+    document = json_source.parse(value, path)
+    if not is_config(document):
+        return None
+    document = embedded(document, text, Places([Part(value, Span(start, start + len(value)))]))
+    document.language = "python"
+    document.comments = list(comments_of(document))
+    return document
 
 
 def _named(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
@@ -144,6 +188,7 @@ def _document(value: PythonValue, text: str, path: str) -> Document:
     document = Document(path, text, value.node, [])
     document.language, document.is_python = "python", True
     document.is_dict, document.is_fragment = True, value.is_open
+    document.stand_ins = [*value.fixed]
     return document
 
 

@@ -59,7 +59,7 @@ class ModuleNames:
         self.places: dict[ast.AST, StatementPlace] = {}
         self._blocks = 0
         self._assignments: dict[tuple[Scope | None, str], list[Assignment]] = {}
-        self._module = module
+        self.module = module
         self._nodes: dict[type[ast.AST], list[ast.AST]] = {}
         self._enter(module)
 
@@ -100,6 +100,23 @@ class ModuleNames:
             scope = self._around(scope)
         return []
 
+    def reaching(self, name: str, at: ast.AST) -> Assignment | None:
+        """The only assignment that a name has its value from at a node; None if that does not show.
+
+        Of several that the module itself makes one after the other, as the cells of a notebook do, it is the last.
+        """
+        found = self.assignments(name, at)
+        if len(found) < 2:
+            return found[0] if found else None
+        place = self.places[at]
+        if not isinstance(place.scope, ast.Module) or any(one.value is None or one.place != place for one in found):
+            return None
+        if self._loops(at):
+            return None
+        line = self.statement(at).lineno
+        before = [one for one in found if one.value is not None and one.value.lineno < line]
+        return before[-1] if before else None
+
     def origin(self, name: str, at: ast.AST) -> Scope | None:
         """The function, or the module, that a variable belongs to; None for an attribute."""
         found = self.assignments(name, at)
@@ -128,7 +145,7 @@ class ModuleNames:
         return found
 
     def _around(self, scope: Scope) -> Scope | None:
-        return None if scope is self._module else self.places[scope].scope
+        return None if scope is self.module else self.places[scope].scope
 
     def _enter(self, module: ast.Module) -> None:
         """Visit a module, without recursion: an expression may nest deeper than Python's stack."""
@@ -180,7 +197,7 @@ class ModuleNames:
                 self._bind(name, node.value, place)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             for name in node.names:
-                self._bind(name, None, StatementPlace(self._module, -1))  # another function may give it any value
+                self._bind(name, None, StatementPlace(self.module, -1))  # another function may give it any value
         elif name := dotted_name(node):
             self._record_name(name, node, place)
 

@@ -18,7 +18,7 @@ OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write 
 
 
 class PinPlace:
-    """Where a file states a requirement: its line, or ``within`` which table or list of the file it does."""
+    """Where a file states a requirement: its line, or ``within`` which table, list or cell of the file it does."""
 
     __slots__ = ("line", "path", "within")
 
@@ -29,6 +29,8 @@ class PinPlace:
 
     def __str__(self) -> str:
         """What a person recognises: ``requirements.txt:3``, ``pyproject.toml [project]``."""
+        if self.within.startswith("cell "):
+            return f"{self.path}:{self.within}"
         place = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{place} {self.within}" if self.within else place
 

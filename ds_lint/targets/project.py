@@ -8,14 +8,17 @@ from ds_lint.targets.pin import LIBRARIES, PACKAGES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ds_lint.targets.pin import Pin
 
 
-def used(directory: str) -> dict[str, Pin]:
-    """The pin of each library and companion that anything is known about, for the project around a directory."""
-    found = pins(directory)
+def used(directory: str, first: Mapping[str, Pin] | None = None) -> dict[str, Pin]:
+    """The pin of each library and companion that anything is known about, for the project around a directory.
+
+    Those in ``first`` decide over those of the project.
+    """
+    found = pins(directory, first)
     if _is_settled(found):
         return found
     from ds_lint.targets.distributions import installed
@@ -30,12 +33,14 @@ def used(directory: str) -> dict[str, Pin]:
     return found
 
 
-def pins(directory: str) -> dict[str, Pin]:
+def pins(directory: str, first: Mapping[str, Pin] | None = None) -> dict[str, Pin]:
     """The pin of each library that the project around a directory names a version of.
 
     Of companions, those that are beside the libraries: no file is read for their sake.
     """
-    found: dict[str, Pin] = {}
+    found: dict[str, Pin] = dict(first or {})
+    if _is_settled(found):
+        return found
     for here, names in up_to_root(directory):
         for paths in by_standing(here, names):
             for pin in _pins_of(paths):

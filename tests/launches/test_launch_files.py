@@ -138,7 +138,7 @@ def test_a_notebook_starts_its_shell_lines():
         {"cell_type": "markdown", "source": ["!deepspeed never.py"]},
         {
             "cell_type": "code",
-            "source": ["lr = 1\n", "!deepspeed --num_gpus 2 train.py \\\n", "  --lr {lr}\n", "x = 2"],
+            "source": ["lr = f()\n", "n = 2\n", "!deepspeed --num_gpus $n train.py \\\n", "  --lr {lr}\n", "x = 2"],
         },
         {"cell_type": "code", "source": "%%bash\nexport N=3\ntorchrun --nproc_per_node $N train.py"},
     ]

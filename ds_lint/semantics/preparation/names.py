@@ -6,6 +6,7 @@ from math import ceil
 
 from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.evaluation import evaluated_alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,11 +29,12 @@ class Names:
     """The names of one preparation.
 
     ``values`` is the config as it is at that moment. ``refusals`` is what the library at work complains of, which
-    tells where it looks for the size of a model.
+    tells where it looks for the size of a model. ``is_creation`` says that TrainingArguments are being made.
     """
 
     def __init__(self, config: Config, values: ConfigObject, plugin: dict[str, StackFacts]) -> None:
         self.refusals: dict[str, StackFacts] = {}
+        self.is_creation = False
         self._config = config
         self._values = values
         self._plugin = plugin
@@ -90,7 +92,7 @@ class Names:
         return "optimizer" in self._values and self._config.knowledge.stack_does("own-schedules-are-made-late")
 
     def _argument(self, name: str) -> Any:
-        argument = self._config.argument(name)
+        argument = self._config.created(name) if self.is_creation else self._config.argument(name)
         return argument.value if argument is not None else UNKNOWN
 
     def _value(self, *path: str) -> Any:
@@ -116,7 +118,9 @@ class Names:
         return value == "true" if value in ("true", "false") else value  # up to 0.29.3, devices are declared bool too
 
     def _training_steps(self) -> Any:
-        """Known only where they are given: the others follow from the data."""
+        """Known only where they are given: the others follow from the data. A run that only evaluates has none."""
+        if evaluated_alone(self._config) is not None:
+            return 0
         steps = self._argument("max_steps")
         return steps if steps is not UNKNOWN and steps > 0 else UNKNOWN
 

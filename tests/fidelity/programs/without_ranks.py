@@ -1,4 +1,7 @@
-"""Build an engine without variables of a rank: ``without_ranks.py NAME,NAME WHO``; what it raises is the answer."""
+"""Build an engine without variables of a rank: ``without_ranks.py NAME,NAME WHO``; what it raises is the answer.
+
+``NAME=VALUE`` sets a variable instead.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,15 @@ def build() -> None:
         deepspeed.initialize(model=model, model_parameters=model.parameters(), config=CONFIG)
 
 
-for name in names.split(","):
+for given in names.split(","):
+    name, sign, value = given.partition("=")
     os.environ.pop(name, None)
+    if sign:
+        os.environ[name] = value
 raised = ""
 try:
     build()
-except ModuleNotFoundError as error:
+except (ModuleNotFoundError, ValueError) as error:
     raised = str(error)
 print(json.dumps({"raised": raised}))
 sys.stdout.flush()
