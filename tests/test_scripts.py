@@ -16,6 +16,7 @@ from ds_lint.semantics.basis import Basis
 from ds_lint.session.material import linted
 from ds_lint.source import documents
 from ds_lint.source.document import Document
+from ds_lint.targets.pin import Pin
 
 STAGE_3 = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}
 STAGE_2 = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
@@ -35,14 +36,14 @@ trainer.train()
 INITIALIZED = "engine, *_ = deepspeed.initialize(model=model, config='ds.json')\n"
 
 
-def found(script, config, *, ranks=2, **releases):
+def found(script, config, *, ranks=2, pins=None, **releases):
     """The codes of rules about scripts, each with the lines of the script that it points at."""
     launch = launches_in(f"torchrun --nproc_per_node {ranks} train.py", "run.sh", lambda _: None).launches[0]
     shown = read_training_script(script)
     assert shown is not None
     facts = LaunchFacts(launch, Document("run.sh", "", None, []), shown, Document("train.py", script, None, []))
     document = documents.from_bytes(json.dumps(config).encode(), "ds.json")
-    report = linted(Basis(knowledge(Target(**releases))), [facts], lambda basis: lint(document, basis))
+    report = linted(Basis(knowledge(Target(**releases)), pins=pins), [facts], lambda basis: lint(document, basis))
     of_scripts = {rule.code for rule in checks_of_scripts()}
     return [
         (one.code, script[: place.span.start].count("\n") + 1, script[place.span.start : place.span.end])
@@ -373,6 +374,46 @@ def test_autocast_around_a_prepared_model(calls, is_found):
     script = "import torch\n" + PREPARED + calls
     codes = [code for code, _, _ in found(script, STAGE_2, deepspeed="0.17.2")]
     assert codes == (["DS824"] if is_found else [])
+
+
+ALIGNED = """\
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import {trainer}, {config}
+args = {config}("out", bf16={bf16}, deepspeed="ds.json")
+model = AutoModelForCausalLM.from_pretrained("m", quantization_config=BitsAndBytesConfig({bits}=True))
+trainer = {trainer}(model=model, args=args, train_dataset=data, peft_config={peft})
+trainer.train()
+"""
+ALIGNING = {
+    "trainer": "DPOTrainer",
+    "config": "DPOConfig",
+    "bf16": "True",
+    "bits": "load_in_4bit",
+    "peft": "LoraConfig()",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "trl", "is_found"),
+    [
+        ({}, "==0.21.0", True),
+        ({}, "==0.29.0", False),
+        ({}, ">=0.21", False),
+        ({"trainer": "KTOTrainer", "config": "KTOConfig"}, "==0.25.1", True),
+        ({"trainer": "KTOTrainer", "config": "KTOConfig"}, "==0.26.2", False),
+        ({"trainer": "SFTTrainer", "config": "SFTConfig"}, "==0.21.0", False),
+        ({"bf16": "False"}, "==0.21.0", False),
+        ({"bits": "load_in_8bit"}, "==0.21.0", False),
+        ({"peft": "None"}, "==0.21.0", False),
+    ],
+)
+def test_trainers_of_trl_that_autocast(change, trl, is_found):
+    script, pins = ALIGNED.format(**ALIGNING | change), {"trl": Pin("trl", trl)}
+    codes = [code for code, _, _ in found(script, STAGE_2, pins=pins, deepspeed="0.17.5")]
+    assert codes.count("DS824") == is_found
+    later = [code for code, _, _ in found(script, STAGE_2, pins=pins, deepspeed="0.17.6")]
+    assert "DS824" not in later
 
 
 LOAD = 'model = AutoModelForCausalLM.from_pretrained("m")\n'

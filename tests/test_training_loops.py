@@ -103,8 +103,8 @@ def test_the_steps_of_the_config_win(keywords, flags, config, is_found):
 
 def test_older_releases_take_the_steps_of_the_script():
     script = accelerated(ACCUMULATE, "gradient_accumulation_steps=4")
-    assert [code for code, _ in found(script, OF_ONE, accelerate="0.23.0")] == ["DS860"]
-    assert found(script, OF_ONE, accelerate="0.22.0") == []
+    assert [code for code, _ in found(script, OF_ONE, accelerate="0.23.0", deepspeed="0.15.4")] == ["DS860"]
+    assert found(script, OF_ONE, accelerate="0.22.0", deepspeed="0.15.4") == []
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,19 @@ def test_accelerate_leaves_clipping_to_the_config(limit, clipping, flags, is_fou
     assert given == [("DS873", "accelerator.clip_grad_norm_")] * is_found
 
 
+def test_accelerate_does_not_clip_by_value():
+    lines = [*PLAIN[:2], "accelerator.clip_grad_value_(model.parameters(), 1.0)", *PLAIN[2:]]
+    config = {**OF_ONE, "gradient_clipping": 1.0}
+    assert found(accelerated(lines), config) == [("DS873", "accelerator.clip_grad_value_")]
+
+
+def test_the_accelerator_may_have_another_name():
+    script = accelerated(ACCUMULATE, "gradient_accumulation_steps=4").replace("accelerator", "fabric")
+    assert [code for code, _ in found(script, OF_ONE)] == ["DS860"]
+    plain = accelerated(PLAIN).replace("accelerator", "fabric")
+    assert found(plain, OF_FOUR) == [("DS861", "fabric.backward")]
+
+
 def test_a_clip_that_does_not_run_is_no_clip():
     clip = "accelerator.clip_grad_norm_(model.parameters(), args.max_grad_norm)"
     script = accelerated([*PLAIN[:2], "if args.max_grad_norm < 0.5:", f"    {clip}"], before=OPTIONS)
@@ -344,3 +357,64 @@ def test_a_model_is_prepared_with_its_optimizer(prepares, is_found):
     assert codes(OF_ONE) == ["DS302"] * is_found
     assert codes({**OF_ONE, "optimizer": {"type": "AdamW"}}) == []
     assert codes({**OF_ONE, "zero_optimization": {"stage": 3}}) == []
+
+
+SIZED = """\
+sampler = torch.utils.data.BatchSampler(order, 4, True)
+sampled = DataLoader(data, batch_sampler=sampler)
+"""
+
+
+@pytest.mark.parametrize(
+    ("prepares", "is_found"),
+    [
+        ("unet, optimizer = accelerator.prepare(unet, optimizer)", True),
+        ("loader = accelerator.prepare(loader)\nunet, optimizer = accelerator.prepare(unet, optimizer)", True),
+        ("optimizer = accelerator.prepare(optimizer)", True),
+        ("unet, lr_scheduler = accelerator.prepare(unet, lr_scheduler)", True),
+        ("unet, sampled = accelerator.prepare(unet, sampled)", True),
+        ("unet, optimizer, loader = accelerator.prepare(unet, optimizer, loader)", False),
+        ("unet, other = accelerator.prepare(unet, other)", False),
+        ("unet, loader = accelerator.prepare(unet, loader)\noptimizer = accelerator.prepare(optimizer)", False),
+        ("if sharded:\n    unet = accelerator.prepare(unet)", False),
+        (
+            "c = plugin.deepspeed_config\nc['train_micro_batch_size_per_gpu'] = 4\nunet = accelerator.prepare(unet)",
+            False,
+        ),
+    ],
+)
+def test_accelerate_takes_the_micro_batch_size_from_a_loader(prepares, is_found):
+    def codes(config, **releases):
+        return [code for code, _ in found(f"{MODELS}{SIZED}{prepares}\n", config, codes=("DS511",), **releases)]
+
+    auto = {**OF_ONE, "train_micro_batch_size_per_gpu": "auto"}
+    assert codes(auto) == codes(auto, accelerate="0.26.0") == ["DS511"] * is_found
+    assert codes(OF_ONE) == []
+
+
+# --------------------------------------------------------------------------------------------------------- no_sync
+
+
+@pytest.mark.parametrize(
+    ("accelerate", "deepspeed", "stage", "is_found"),
+    [
+        ("1.7.0", "0.16.0", 2, True),
+        ("1.7.0", "0.16.0", 0, True),  # where the engine steps inside of it
+        ("1.8.1", "0.16.0", 2, True),
+        ("1.8.1", "0.16.0", 1, False),
+        ("1.9.0", "0.16.0", 2, False),
+        ("1.7.0", "0.15.4", 2, False),  # has none
+    ],
+)
+def test_accumulate_enters_no_sync_of_the_engine(accelerate, deepspeed, stage, is_found):
+    script = accelerated(ACCUMULATE, "gradient_accumulation_steps=4")
+    config = {**OF_FOUR, "zero_optimization": {"stage": stage}}
+    releases = {"accelerate": accelerate, "deepspeed": deepspeed}
+    assert found(script, config, **releases) == [("DS861", "accelerator.accumulate")] * is_found
+    assert found(accelerated(ACCUMULATE, "gradient_accumulation_steps=1"), OF_ONE, **releases) == []
+
+
+def test_the_engine_refuses_no_sync():
+    lines = ["with engine.no_sync():", *(f"    {line}" for line in OF_ENGINE), "engine.step()"]
+    assert found(of_engine(lines), OF_FOUR) == [("DS861", "engine.no_sync")]
+    assert found(of_engine(lines), {**OF_FOUR, "zero_optimization": {"stage": 1}}) == []

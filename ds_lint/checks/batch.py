@@ -9,6 +9,8 @@ from ds_lint.fixes import edits
 from ds_lint.semantics.batch import MICRO, STEPS, TRAIN, completed, data_parallel_size, sequence_parallel_ranks
 from ds_lint.source.spelling import AUTO
 
+_NEEDS_LOADER = "requires you to pass at least one of training or evaluation dataloaders"
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +48,42 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
             label=f"no `{MICRO}`",
             fix=edits.set_to_auto(config, (MICRO,), "unsafe"),
         )
+    elif config.stack == "accelerate" and _given(config, MICRO) == AUTO:
+        yield from _auto_without_loader(config)
+
+
+def _auto_without_loader(config: Config) -> Iterator[Problem]:
+    """An "auto" that ``accelerator.prepare`` cannot take from a loader of data that it gets.
+
+    The first call with anything but loaders makes the numbers; one of loaders alone does not.
+    Source: ``_prepare_deepspeed`` in ``accelerate/accelerator.py``.
+    """
+    launch, member = config.facts.launch, config.member(MICRO)
+    script = launch.script if launch is not None else None
+    calls = [call for call in script.calls.prepared if not call.has_loaders_alone] if script is not None else []
+    refusals = config.knowledge.table("accelerate", "refusals")
+    if launch is None or not calls or not any(_NEEDS_LOADER in message for message in refusals):
+        return
+    first = calls[0]
+    if first.is_conditional or not (first.has_no_loader or first.sizeless):
+        return
+    span = member.value.span if member is not None else config.opening
+    if first.sizeless is None:
+        why, place = f"`{first.function}`, {launch.at(first.place)}, gets no loader of data", first.place
+        label, raising = "no loader of data", "it raises"
+    else:
+        why, place = f"the DataLoader of {launch.at(first.sizeless)} has no batch size", first.sizeless
+        label, raising = "no batch size", "accelerator.prepare raises"
+    yield Problem(
+        (MICRO,),
+        span,
+        f'`{MICRO}` is "auto", but {why}: {raising} a ValueError',
+        {"accelerate": rejected("initialize")},
+        help=f"Pass the DataLoader to the same call as the model, with a `batch_size`, or set `{MICRO}` to a number "
+        "in a DeepSpeed config.",
+        label="nothing fills it in",
+        related=launch.related(place, label),
+    )
 
 
 def _is_multiplied(config: Config) -> bool:

@@ -144,9 +144,13 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
     """
     calls = _calls(config)
     first = next(iter(config.root.members), None)
-    if calls is None or first is None or is_on(config, "torch_autocast") or config.stack not in _OF_ENGINES:
+    if calls is None or first is None or is_on(config, "torch_autocast"):
         return
     raises = config.knowledge.does("autocast-around-the-engine-raises")
+    if raises and config.stack == "trainer":
+        yield from _autocast_of_trl(config, calls, first)
+    if config.stack not in _OF_ENGINES:
+        return
     if not raises and not config.knowledge.does("engine-sets-its-own-autocast"):
         return
     is_16_bit = is_on(config, "bf16") or is_on(config, "fp16")
@@ -169,6 +173,38 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
             severity=("error" if call.enabled else "warning") if raises else "info" if is_16_bit else "warning",
             related=_related(config, call.place, "autocast around the engine"),
         )
+
+
+def _autocast_of_trl(config: Config, calls: ScriptCalls, first: Member) -> Iterator[Problem]:
+    """A trainer of trl that casts the adapters of a 4-bit model to bf16, and runs it in ``torch.autocast`` then.
+
+    Source: ``compute_loss`` in ``trl/trainer/dpo_trainer.py``.
+    """
+    from ds_lint.frameworks.trl import AUTOCASTS
+    from ds_lint.targets.pin import is_exact, version_of
+    from ds_lint.targets.releases import numbers_of  # few scripts get here
+
+    aligned, quantized, pin = calls.aligned, calls.quantized, config.basis.pins.get("trl")
+    bf16 = config.argument("bf16")
+    if aligned is None or quantized is None or pin is None or bf16 is None or aligned.trainer not in AUTOCASTS:
+        return
+    if not is_exact(pin.specifier) or quantized.argument != "load_in_4bit" or bf16.value is not True:
+        return
+    release, (since, until) = version_of(pin.specifier), AUTOCASTS[aligned.trainer]
+    oldest, here, newest = numbers_of(since), numbers_of(release), numbers_of(until)
+    if here is None or oldest is None or newest is None or not oldest <= here <= newest or not aligned.makes_adapter:
+        return
+    yield Problem(
+        None,
+        first.key_span,
+        f"{aligned.trainer} of trl {release} runs the model in `torch.autocast`, as it is quantized, "
+        f"{_at(config, quantized.place)}: the engine raises without `torch_autocast`",
+        {"trainer": rejected("train")},
+        help="Upgrade DeepSpeed, or do not load the model in 4 bit. trl casts the adapters to bf16, and DeepSpeed "
+        "raises an AssertionError in the first batch.",
+        label="without `torch_autocast`",
+        related=_related(config, quantized.place, "quantized here"),
+    )
 
 
 @rule("DS825", "model-loaded-before-config", severity="warning", effects=("risk",), keys=(ZERO,))

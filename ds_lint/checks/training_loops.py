@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Related
     from ds_lint.facts.launched import LaunchFacts
-    from ds_lint.launches.training_loop import LoopNumber, RareStep, TrainingLoop
+    from ds_lint.launches.training_loop import ClipCall, LoopNumber, RareStep, TrainingLoop
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
+_PARTITIONS_GRADIENTS = 2  # the first stage that does
 _ENDINGS = {2: "nd", 3: "rd"}
 STEPS, CLIPPING = "gradient_accumulation_steps", "gradient_clipping"
 
@@ -57,7 +58,7 @@ def accumulation_steps_overruled(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS861", "batches-not-accumulated", severity="error", effects=("wrong-result",), keys=())
+@rule("DS861", "batches-not-accumulated", severity="error", effects=("wrong-result", "rejected"), keys=())
 def batches_not_accumulated(config: Config) -> Iterator[Problem]:
     """A loop that lets the engine update at other batches than the config says.
 
@@ -65,7 +66,11 @@ def batches_not_accumulated(config: Config) -> Iterator[Problem]:
     ``is_gradient_accumulation_boundary`` in ``deepspeed/runtime/engine.py``, which counts the calls of ``step``.
     """
     loop, launch, steps = _loop(config), config.facts.launch, _steps(config)
-    if loop is None or launch is None or loop.backward is None or loop.may_accumulate or steps is None:
+    if loop is None or launch is None or loop.backward is None:
+        return
+    if config.knowledge.does("the-engine-has-no-sync"):
+        yield from _refused_no_sync(config, loop, launch)
+    if loop.may_accumulate or steps is None:
         return
     if config.stack == "accelerate":
         yield from _updates_of_accelerate(config, loop, launch, steps)
@@ -119,6 +124,35 @@ def _updates_of_engine(config: Config, rare: RareStep, launch: LaunchFacts, step
         yield _other_updates(config, message, advice, related)
 
 
+def _refused_no_sync(config: Config, loop: TrainingLoop, launch: LaunchFacts) -> Iterator[Problem]:
+    """``no_sync`` of the engine, which older releases of Accelerate enter in ``accumulate``.
+
+    Sources: ``no_sync`` and ``step`` in ``deepspeed/runtime/engine.py``.
+    """
+    stage, first = zero_stage(config) or 0, next(iter(config.root.members), None)
+    call = loop.no_sync if config.stack == "deepspeed" else None
+    why, advice = "ZeRO partitions the gradients of each batch", "Delete it: the engine adds up gradients itself."
+    if config.stack == "accelerate" and config.world_size != 1:
+        counted = _counted(config, loop)
+        enters = config.knowledge.stack_does("accumulate-enters-no-sync")
+        call = loop.accumulate if enters and counted is not None and counted > 1 else None
+        why = f"accelerate {config.knowledge.target['accelerate']} enters `no_sync` of the engine"
+        advice = "Upgrade accelerate, which does without it in newer releases."
+    is_partitioned = stage >= _PARTITIONS_GRADIENTS
+    steps_inside = config.stack == "accelerate" and not config.knowledge.stack_does("accelerate-sets-the-boundary")
+    if call is None or first is None or not (is_partitioned or steps_inside):
+        return
+    yield Problem(
+        None,
+        first.key_span,
+        f"`{call.function}`, {launch.at(call.place)}, raises an AssertionError at stage {stage}: {why}",
+        {config.stack or "deepspeed": rejected("train")},
+        help=advice,
+        label="does not work with `no_sync`",
+        related=launch.related(call.place, "enters `no_sync`"),
+    )
+
+
 def _other_updates(config: Config, message: str, advice: str, related: list[Related]) -> Problem:
     path, span = _key(config, STEPS)
     steps = _steps(config)
@@ -152,7 +186,7 @@ def loss_divided_twice(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS873", "clipping-left-to-config", severity="warning", effects=("wrong-result",), keys=())
+@rule("DS873", "clipping-left-to-config", severity="warning", effects=("wrong-result", "rejected"), keys=())
 def clipping_left_to_config(config: Config) -> Iterator[Problem]:
     """The script clips gradients, but the engine has them, and clips at ``gradient_clipping``.
 
@@ -164,29 +198,39 @@ def clipping_left_to_config(config: Config) -> Iterator[Problem]:
         return
     limit = _clipping(config)
     for clip in loop.clips:
-        is_ignored = stack == "accelerate" or (clip.is_by_torch and bool(zero_stage(config)))
+        is_by_value = clip.function.endswith("value_")
+        is_ignored = clip.is_by_torch and (stack == "accelerate" or bool(zero_stage(config)))
         wanted = _value(config, clip.limit)
-        if not is_ignored or wanted is None or limit is None or wanted == limit or wanted <= 0:
+        if wanted is None or wanted <= 0 or not all(_may_hold(config, *condition) for condition in clip.conditions):
             continue
-        if not all(_may_hold(config, *condition) for condition in clip.conditions):
-            continue
-        path, span = _key(config, CLIPPING)
-        yield Problem(
-            path,
-            span,
-            f"`{clip.function}`, {launch.at(clip.place)}, does not clip at {wanted:g}: the engine "
-            + (f"clips at {limit:g}" if limit else "does not clip"),
-            {stack: WRONG_RESULT},
-            help=f"Set `{CLIPPING}` to {wanted:g}, and delete the call. "
-            + (
-                "With DeepSpeed it returns the norm of the gradients, or None."
-                if not clip.is_by_torch
-                else "The parameters have no gradients when it runs."
-            ),
-            label=f"clips at {limit:g}" if limit else "no clipping",
-            related=launch.related(clip.place, "has no effect"),
-            subject=(clip.function, wanted),
-        )
+        if stack == "accelerate" and is_by_value and not clip.is_by_torch:
+            yield _clip(config, clip, launch, "raises: DeepSpeed clips by the norm alone", rejected("train"))
+        elif (is_ignored or stack == "accelerate") and limit is not None and (wanted != limit or is_by_value):
+            how = f"clips at the norm {limit:g}" if limit else "does not clip"
+            yield _clip(config, clip, launch, f"does not clip at {wanted:g}: the engine {how}", WRONG_RESULT)
+
+
+def _clip(config: Config, clip: ClipCall, launch: LaunchFacts, happens: str, outcome: Outcome) -> Problem:
+    path, span = _key(config, CLIPPING)
+    limit, wanted = _clipping(config), _value(config, clip.limit)
+    is_by_norm = not clip.function.endswith("value_")
+    return Problem(
+        path,
+        span,
+        f"`{clip.function}`, {launch.at(clip.place)}, {happens}",
+        {config.stack or "deepspeed": outcome},
+        help=(f"Set `{CLIPPING}` to {wanted:g}, and delete" if is_by_norm else f"Set `{CLIPPING}`, and delete")
+        + " the call. "
+        + (
+            "The parameters have no gradients when it runs."
+            if clip.is_by_torch
+            else "With DeepSpeed, `clip_grad_norm_` returns the norm of the gradients, or None."
+        ),
+        label=f"clips at {limit:g}" if limit else "no clipping",
+        severity="error" if outcome.effect == "rejected" else None,
+        related=launch.related(clip.place, "has no effect" if outcome is WRONG_RESULT else "raises"),
+        subject=(clip.function, wanted),
+    )
 
 
 @rule("DS874", "backward-of-torch", severity="error", effects=("wrong-result", "rejected"), keys=())
@@ -230,7 +274,7 @@ def several_models_prepared(config: Config) -> Iterator[Problem]:
     if launch is None or script is None or first is None or config.stack != "accelerate":
         return
     for call in script.calls.prepared:
-        if call.models > 1:
+        if call.models > 1 and not call.is_conditional:
             yield Problem(
                 None,
                 first.key_span,
@@ -293,6 +337,16 @@ def _steps(config: Config) -> int | None:
     launch = config.facts.launch
     given = script_value(loop.accumulation.expression, launch.launch, launch.script) if launch is not None else None
     return given if type(given) is int and given > 0 else None
+
+
+def _counted(config: Config, loop: TrainingLoop) -> float | None:
+    """The batches of an update as Accelerate counts them, which older releases do apart from the engine."""
+    if config.knowledge.stack_does("accelerate-sets-the-boundary"):
+        return _steps(config)
+    node = config.node(STEPS)
+    if config.accelerate is not None and node is not None and type(node.value) is int:
+        return node.value  # by way of a variable of the environment
+    return _value(config, loop.accumulation) if loop.accumulation is not None else None
 
 
 def _clipping(config: Config) -> float | None:

@@ -111,7 +111,7 @@ def _prepared_without_optimizer(config: Config, stage: int) -> Iterator[Problem]
     if launch is None or script is None or member is None or config.node("optimizer") is not None:
         return
     for call in script.calls.prepared:
-        if call.has_no_optimizer and call.models == 1:
+        if call.has_no_optimizer and call.models == 1 and not call.is_conditional:
             yield Problem(
                 (ZERO,),
                 member.key_span,

@@ -54,6 +54,16 @@ METHODS = {
 }
 ALIGNING_TRAINERS = {method.trainer: name for name, method in METHODS.items() if method.trainer}
 
+# The oldest and the newest release in which a trainer runs a 4-bit model with an adapter of its own in torch.autocast:
+# ``compute_loss`` asks for ``_peft_has_been_casted_to_bf16``. Read in trl 0.9.6 to 0.29.0; older ones were not.
+AUTOCASTS = {
+    "BCOTrainer": ("0.10.1", "0.24.0"),
+    "CPOTrainer": ("0.9.6", "0.25.1"),
+    "DPOTrainer": ("0.9.6", "0.28.0"),
+    "KTOTrainer": ("0.9.6", "0.25.1"),
+    "ORPOTrainer": ("0.9.6", "0.25.1"),
+}
+
 
 def keeps_reference(method: str, given: GivenFields) -> bool | None:
     """Whether a trainer of trl keeps a reference model, by its arguments; None if that is not known."""

@@ -23,7 +23,8 @@ class AlignedTraining(NamedTuple):
     ``reference`` is "own" if it makes its reference model itself or is given a copy of the trained one, "other" if it
     is given another one, None if that is not known. ``adapters`` are "yes", "no", "flags", which decide, or "maybe".
     ``is_precomputed`` says that the answers of the reference are computed before the training; None if it is not known.
-    ``weight`` is its weight in the loss, UNKNOWN if it is computed.
+    ``weight`` is its weight in the loss, UNKNOWN if it is computed. ``makes_adapter`` says that it certainly gets a
+    ``peft_config`` and makes the adapters itself.
     """
 
     trainer: str
@@ -31,6 +32,7 @@ class AlignedTraining(NamedTuple):
     adapters: str
     is_precomputed: bool | None
     weight: Any
+    makes_adapter: bool
 
 
 class AlignedReader:
@@ -49,8 +51,14 @@ class AlignedReader:
         if len(found) != 1:
             return None
         call, trainer = found[0]
+        given = self.trained.meant(keyword(call, "peft_config"))
         return AlignedTraining(
-            trainer, self._reference(call), self._adapters(call), self._is_precomputed(), self._set("beta")
+            trainer,
+            self._reference(call),
+            self._adapters(call),
+            self._is_precomputed(),
+            self._set("beta"),
+            makes_adapter=isinstance(given, ast.Call) and last_name(given).endswith("Config"),
         )
 
     def _trainer(self, call: ast.Call) -> str | None:

@@ -3,62 +3,109 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.script_code import CodePlace, last_name, place, written
+from ds_lint.launches.script_code import CodePlace, keyword, last_name, place, written
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ds_lint.launches.script_code import ImportedNames
-    from ds_lint.source.python_names import Assignment, ModuleNames
+    from ds_lint.launches.trained_names import TrainedNames
+    from ds_lint.source.python_names import Assignment
 
 _LOADERS = ("from_config", "from_pretrained")
 _MODELS = re.compile(r"Model|For[A-Z]|Autoencoder|Transformer")
 _ADAPTED = ("PeftModel", "get_peft_model", "prepare_model_for_kbit_training")
 _SCHEDULES = re.compile(r"torch\.optim\.lr_scheduler\.\w+|transformers\.(?:optimization\.)?get_\w*sche\w+")
+_NO_LOADERS = re.compile(
+    r"(?!.*(?:load|data)).*(?:optim|sched).*|model|unet|transformer"
+)  # names of which none is one of a loader of data
+_MICRO = "train_micro_batch_size_per_gpu"
 _CONDITIONAL = (ast.If, ast.IfExp, ast.Try, ast.Match, ast.BoolOp)
 
 
-class PreparedModels(NamedTuple):
-    """A call of ``prepare`` that runs whenever it is reached, with so many models.
+class PreparedCall(NamedTuple):
+    """A call of ``prepare``, and what it certainly gets: so many models, no optimizer, no loader of data.
 
-    ``has_no_optimizer`` says that nothing else that it gets is an optimizer; False if that is not certain.
+    ``sizeless`` is where a loader of data is made that has no batch size, as one with a ``batch_sampler``.
     """
 
     function: str
     place: CodePlace
+    is_conditional: bool
     models: int
     has_no_optimizer: bool
+    has_no_loader: bool
+    has_loaders_alone: bool
+    sizeless: CodePlace | None
 
 
-def prepared_models(names: ModuleNames, imported: ImportedNames) -> Iterator[PreparedModels]:
-    """The calls that prepare models, as far as it is certain what they get."""
-    return _PreparedReader(names, imported).read()
+def prepared_calls(trained: TrainedNames, imported: ImportedNames) -> Iterator[PreparedCall]:
+    """The calls of ``prepare`` in the order of the text, unless models may have configs of their own."""
+    return _PreparedReader(trained, imported).read()
 
 
 class _PreparedReader:
-    def __init__(self, names: ModuleNames, imported: ImportedNames) -> None:
-        self.names = names
+    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+        self.trained = trained
+        self.names = names = trained.names
         self.imported = imported
         self.modules = {
             node.name for node in names.every(ast.ClassDef) if any(self._is_module(base) for base in node.bases)
         }
 
-    def read(self) -> Iterator[PreparedModels]:
+    def read(self) -> Iterator[PreparedCall]:
         if "select_deepspeed_plugin" in self.names.calls_by_method:
-            return  # each model may have a config of its own
-        for call in self.names.calls:
-            owner = dotted_name(call.func).rpartition(".")[0].rpartition(".")[2]
-            if last_name(call) != "prepare" or owner != "accelerator" or self._is_conditional(call):
+            return
+        sets_size = any(one.value == _MICRO for one in self.names.every(ast.Constant))
+        calls = sorted(self.names.calls, key=lambda call: (call.lineno, call.col_offset))
+        for call in calls:
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if last_name(call) != "prepare" or owner is None or not self.trained.is_accelerator(owner):
                 continue
-            models = [one for one in call.args if self._are_all(one, call, self._makes_model)]
-            rest = [one for one in call.args if one not in models]
-            has_none = not call.keywords and all(self._are_all(one, call, self._makes_other) for one in rest)
-            if models:
-                yield PreparedModels(written(call.func), place(call.func), len(models), has_none)
+            models, loaders, optimizers, schedules = (
+                [one for one in call.args if self._are_all(one, call, makes)]
+                for makes in (self._makes_model, self._makes_loader, self._makes_optimizer, self._makes_schedule)
+            )
+            others = [one for one in call.args if one not in (*models, *schedules)]
+            named = [one for one in others if _NO_LOADERS.fullmatch(dotted_name(one).rpartition(".")[2])]
+            yield PreparedCall(
+                written(call.func),
+                place(call.func),
+                self._is_conditional(call),
+                len(models),
+                has_no_optimizer=not call.keywords and all(one in loaders for one in others),
+                has_no_loader=bool(call.args) and not sets_size and all(one in (*optimizers, *named) for one in others),
+                has_loaders_alone=len(loaders) == len(call.args),
+                sizeless=None if sets_size else self._sizeless(loaders, call),
+            )
+
+    def _sizeless(self, loaders: list[ast.expr], call: ast.Call) -> CodePlace | None:
+        for loader in loaders:
+            found = self.names.assignments(dotted_name(loader), call)
+            made = [one.value for one in found if self._is_before(one, call)] if found else [loader]
+            sampled = [one for one in made if isinstance(one, ast.Call) and self._has_sampler(one)]
+            if sampled and len(sampled) == len(made):
+                return place(sampled[0].func)
+        return None
+
+    def _has_sampler(self, made: ast.Call) -> bool:
+        given = keyword(made, "batch_sampler")
+        return isinstance(given, (ast.Call, ast.Name)) and dotted_name(given) not in self._optional
+
+    @functools.cached_property
+    def _optional(self) -> set[str]:
+        """The names that may be None."""
+        return {
+            dotted_name(target)
+            for statement in self.names.every(ast.Assign)
+            if isinstance(statement.value, (ast.Constant, ast.IfExp))
+            for target in statement.targets
+        }
 
     def _is_conditional(self, node: ast.AST) -> bool:
         around = self.names.parents.get(node)
@@ -89,10 +136,16 @@ class _PreparedReader:
         full = self.imported.full_name(dotted_name(made.func))
         return method in _ADAPTED or dotted_name(made.func) in self.modules or full.startswith("torch.nn.")
 
-    def _makes_other(self, made: ast.Call) -> bool:
+    def _makes_loader(self, made: ast.Call) -> bool:
+        return self.imported.full_name(dotted_name(made.func)).endswith("utils.data.DataLoader")
+
+    def _makes_schedule(self, made: ast.Call) -> bool:
         full = self.imported.full_name(dotted_name(made.func))
-        is_schedule = _SCHEDULES.fullmatch(full) is not None or full.endswith(".DummyScheduler")
-        return is_schedule or full.endswith("utils.data.DataLoader")
+        return _SCHEDULES.fullmatch(full) is not None or full.endswith(".DummyScheduler")
+
+    def _makes_optimizer(self, made: ast.Call) -> bool:
+        full = self.imported.full_name(dotted_name(made.func))
+        return full.startswith("torch.optim.") or full.endswith(".DummyOptim")
 
     def _is_module(self, base: ast.expr) -> bool:
         return self.imported.full_name(dotted_name(base)) in ("torch.nn.Module", "torch.nn.modules.module.Module")

@@ -15,7 +15,7 @@ from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
-from ds_lint.launches.prepared_models import prepared_models
+from ds_lint.launches.prepared_models import prepared_calls
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
     from ds_lint.launches.model_sources import SourceReader
-    from ds_lint.launches.prepared_models import PreparedModels
+    from ds_lint.launches.prepared_models import PreparedCall
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
     from ds_lint.launches.script_parser import ScriptParser
@@ -128,7 +128,7 @@ class ScriptCalls(NamedTuple):
     second_models: tuple[SecondModel, ...]
     parsers: tuple[ScriptParser, ...]
     loop: TrainingLoop | None
-    prepared: tuple[PreparedModels, ...]
+    prepared: tuple[PreparedCall, ...]
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
@@ -154,7 +154,7 @@ class _CallReader:
             early=self.loading.early(),
             ungathered=tuple(self._ungathered()),
             on_one_rank=tuple(self._on_one_rank()),
-            optimizers=handed_optimizers(self.names, self.imported),
+            optimizers=handed_optimizers(self.trained, self.imported),
             autocast=tuple(self._autocast()),
             checkpointing=self._checkpointing(),
             reference=self._reference(),
@@ -169,7 +169,7 @@ class _CallReader:
             second_models=tuple(SecondModelReader(self.trained, self.imported, self.loading).read()),
             parsers=tuple(script_parsers(self.trained, self.imported)),
             loop=training_loop(self.trained, self.imported, self.sources),
-            prepared=tuple(prepared_models(self.names, self.imported)),
+            prepared=tuple(prepared_calls(self.trained, self.imported)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

@@ -14,7 +14,8 @@ from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
     from ds_lint.launches.script_code import CodePlace, ImportedNames
-    from ds_lint.source.python_names import Assignment, ModuleNames
+    from ds_lint.launches.trained_names import TrainedNames
+    from ds_lint.source.python_names import Assignment
 
 # Packages of optimizers, none of which derives from DeepSpeedCPUAdam.
 _OPTIMIZER_PACKAGES = (
@@ -62,14 +63,15 @@ class ScriptOptimizers(NamedTuple):
     trains: bool
 
 
-def handed_optimizers(names: ModuleNames, imported: ImportedNames) -> ScriptOptimizers | None:
+def handed_optimizers(trained: TrainedNames, imported: ImportedNames) -> ScriptOptimizers | None:
     """What a script hands over; None if nothing in it builds an engine, or several things do."""
-    return _OptimizerReader(names, imported).read()
+    return _OptimizerReader(trained, imported).read()
 
 
 class _OptimizerReader:
-    def __init__(self, names: ModuleNames, imported: ImportedNames) -> None:
-        self.names = names
+    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+        self.trained = trained
+        self.names = trained.names
         self.imported = imported
 
     def read(self) -> ScriptOptimizers | None:
@@ -90,8 +92,9 @@ class _OptimizerReader:
         name = dotted_name(call.func)
         if self.imported.full_name(name) == "deepspeed.initialize" or name.endswith("deepspeed.initialize"):
             return self._by_initialize(call)
-        if name.rpartition(".")[2] == "prepare" and "accelerator" in name.lower():
-            return self._by_prepare(call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "prepare":
+            is_of_accelerate = "accelerator" in name.lower() or self.trained.is_accelerator(call.func.value)
+            return self._by_prepare(call) if is_of_accelerate else None
         if _TRAINERS.fullmatch(last_name(call)) and (given := keyword(call, "optimizers")) is not None:
             return self._by_trainer(call, given)
         return None

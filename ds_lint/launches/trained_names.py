@@ -67,6 +67,14 @@ class TrainedNames:
         """
         return self._means(node, depth, is_engine=True)
 
+    def is_accelerator(self, node: ast.expr) -> bool:
+        """Whether an expression is the accelerator of Accelerate: by its name, or what it is assigned."""
+        name = dotted_name(node)
+        if name.rpartition(".")[2] == "accelerator":
+            return True
+        found = self.names.assignments(name, node) if name else []
+        return len(found) == 1 and isinstance(found[0].value, ast.Call) and last_name(found[0].value) == "Accelerator"
+
     def is_gathered(self, node: ast.AST, depth: int = _DEPTH) -> bool:
         """Whether a node may run where the weights are gathered."""
         if any(_GATHERING.search(ast.unparse(context)) for context in self.contexts(node)):
@@ -239,13 +247,13 @@ class TrainedNames:
     def _wraps(self) -> Iterator[Wrap]:
         for call in self.names.calls:
             name = dotted_name(call.func)
-            owner, _, last = name.rpartition(".")
+            last = name.rpartition(".")[2]
             given = next((keyword.value for keyword in call.keywords if keyword.arg == "model"), None)
             if name == "deepspeed.initialize":
                 model = given or next(iter(call.args[1:2]), None)
                 engine = self._targets(call)[:1]
                 yield Wrap(call, [*([model] if model is not None else []), *engine], engine)
-            elif last == "prepare" and owner.rpartition(".")[2] == "accelerator":
+            elif last == "prepare" and isinstance(call.func, ast.Attribute) and self.is_accelerator(call.func.value):
                 prepared = self._targets(call)
                 yield Wrap(call, prepared, prepared)  # with DeepSpeed, the model that is returned is the engine
             elif _TRAINERS.fullmatch(last):

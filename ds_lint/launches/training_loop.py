@@ -30,7 +30,7 @@ _ACCUMULATES = frozenset({
 _CHANGES = ("update", "setdefault", "deepspeed_config_process", "fill_match", "set")  # methods that change a config
 _OF_ACCUMULATION = re.compile(r"accum|\bgas\b", re.IGNORECASE)
 _KNOWN_CONTEXTS = ("torch", "contextlib", "warnings", "accelerate", "deepspeed", "transformers", "tqdm")
-_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+_CLIPS = re.compile(r"torch\.nn\.utils\.(?:clip_grad\.)?clip_grad_(?:norm|value)_")
 _DEPTH = 3
 
 
@@ -82,6 +82,8 @@ class TrainingLoop(NamedTuple):
     backward: LoopCall | None
     bare: LoopCall | None
     may_accumulate: bool
+    accumulate: LoopCall | None
+    no_sync: LoopCall | None
     step: RareStep | None
     divisor: LoopNumber | None
     clips: tuple[ClipCall, ...]
@@ -111,6 +113,8 @@ class _LoopReader:
             backward=_call(backward) if backward is not None else None,
             bare=self._bare(own),
             may_accumulate=self._may_accumulate(backward),
+            accumulate=self._around(backward, "accumulate") if backward is not None else None,
+            no_sync=self._around(backward, "no_sync") if backward is not None else None,
             step=self._rare_step(backward) if backward is not None else None,
             divisor=self._divisor(backward) if backward is not None else None,
             clips=tuple(self._clips()),
@@ -154,6 +158,17 @@ class _LoopReader:
             return False
         return not all(self._is_known(context) for context in self.trained.entered(backward))
 
+    def _around(self, backward: ast.Call, method: str) -> LoopCall | None:
+        """The context that a method of the accelerator or the engine makes around ``backward``."""
+        for context in self.trained.entered(backward):
+            if (
+                isinstance(context, ast.Call)
+                and getattr(context.func, "attr", "") == method
+                and self._is_owner(context)
+            ):
+                return _call(context)
+        return None
+
     def _is_known(self, context: ast.expr) -> bool:
         """Whether it is known of a context that it does not accumulate."""
         meant = self.trained.meant(context)
@@ -176,10 +191,7 @@ class _LoopReader:
         return owner is not None and (self._is_accelerator(owner) or self.trained.is_engine(owner))
 
     def _is_accelerator(self, node: ast.expr) -> bool:
-        name = dotted_name(node)
-        if not self.accelerators or not name:
-            return False
-        return name.rpartition(".")[2] == "accelerator" or self.trained.meant(node) in self.accelerators
+        return bool(self.accelerators) and self.trained.is_accelerator(node)
 
     def _loop(self, node: ast.AST, depth: int = _DEPTH) -> ast.AST | None:
         """The loop that runs a node, or all calls of its function."""
@@ -285,11 +297,13 @@ class _LoopReader:
 
     def _clips(self) -> Iterator[ClipCall]:
         for call in self.names.calls:
-            if last_name(call) != "clip_grad_norm_" or not isinstance(call.func, (ast.Attribute, ast.Name)):
+            if last_name(call) not in ("clip_grad_norm_", "clip_grad_value_") or not isinstance(
+                call.func, (ast.Attribute, ast.Name)
+            ):
                 continue
-            limit = keyword(call, "max_norm") or next(iter(call.args[1:2]), None)
+            limit = keyword(call, "max_norm") or keyword(call, "clip_value") or next(iter(call.args[1:2]), None)
             name = self.imported.full_name(dotted_name(call.func))
-            is_by_torch = name in _CLIPS
+            is_by_torch = _CLIPS.fullmatch(name) is not None
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             is_ours = self._clips_model(call) if is_by_torch else owner is not None and self._is_accelerator(owner)
             if limit is not None and is_ours:

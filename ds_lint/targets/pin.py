@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 LIBRARIES: tuple[Library, ...] = ("deepspeed", "transformers", "accelerate")
 # What they import, and of which some releases do not work with some of theirs; no config is checked against these.
 COMPANIONS = ("torch", "pydantic", "numpy")
-PACKAGES = (*LIBRARIES, *COMPANIONS)
+TRAINERS = ("trl",)  # whose releases a few rules about scripts look at, where the project pins one
+PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS)
 
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
 

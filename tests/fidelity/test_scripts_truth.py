@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.fidelity
 
 RAISES = {  # with these words, where a finding claims that the script raises
+    "DS511": "requires you to pass at least one of training or evaluation dataloaders",
     "DS820": "is not compatible with passing a `device_map`",
     "DS823": "ZeRO-Offload with a client provided optimizer",
     "DS827": "is not equal to micro_batch_per_gpu",

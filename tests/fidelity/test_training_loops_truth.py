@@ -29,6 +29,7 @@ OF_ENGINE = [
     for loop, steps in (("plain", 1), ("plain", 4), ("rare", 1), ("rare", 4), ("at_boundary", 4), ("divided", 4))
     for stage in STAGES
 ] + [(loop, stage, 1) for loop in ("clipped", "of_torch") for stage in STAGES]
+OF_ENGINE += [("in_no_sync", stage, 1) for stage in (2, 3)]
 OF_ONE, OF_FOUR = {"gradient_accumulation_steps": 1}, {"gradient_accumulation_steps": 4}
 OF_ACCELERATE = (
     ("plain", OF_ONE, {}),
@@ -43,6 +44,7 @@ OF_ACCELERATE = (
     ("clipped", {**OF_ONE, "gradient_clipping": "auto"}, {}),
     ("clipped", {**OF_ONE, "gradient_clipping": 0.5}, {}),
     ("clipped_by_torch", OF_ONE, {}),
+    ("clipped_by_value", OF_ONE, {}),
     ("of_torch", OF_ONE, {}),
     ("of_torch", {**OF_ONE, "zero_optimization": {"stage": 0}}, {}),
 )
@@ -102,6 +104,12 @@ def test_gradients_between_steps_are_lost_where_the_optimizer_has_them(stage: in
     assert (first, second) == ((-4.0, -12.0) if stage in (1, 2) else (-10.0, -36.0))
 
 
+@pytest.mark.parametrize("stage", [2, 3])
+def test_no_sync_is_refused_where_gradients_are_partitioned(stage: int) -> None:
+    """DS861"""
+    assert "no_sync context manager is incompatible" in of_engine()["in_no_sync", stage, 1]
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_divided_loss_is_divided_again(stage: int) -> None:
     """DS862"""
@@ -121,6 +129,11 @@ def test_accelerate_clips_as_the_config_says() -> None:
     for limit, clipping in ((1.0, "auto"), (0.5, 0.5)):
         weights = accelerated("clipped", {**OF_ONE, "gradient_clipping": clipping})
         assert weights == pytest.approx([-limit * batch for batch in range(1, 9)], abs=1e-3)
+
+
+def test_accelerate_does_not_clip_by_value() -> None:
+    """DS873"""
+    assert "do not support `clip_grad_value_`" in accelerated("clipped_by_value", OF_ONE)
 
 
 @pytest.mark.parametrize("stage", STAGES)
