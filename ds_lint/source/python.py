@@ -12,18 +12,19 @@ import ast
 from io import StringIO
 from typing import NamedTuple
 
-from ds_lint.source.document import UNPARSED, Document, SyntaxIssue
+from ds_lint.source.document import UNDEFINED, UNPARSED, Document, SyntaxIssue
 from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
 from ds_lint.source.python_values import Offsets, PythonValue, Values
 from ds_lint.source.recognition import telling_keys
-from ds_lint.source.tree import Node, Span, plain
+from ds_lint.source.tree import Node, Span, plain, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_OF_JSON = ("false", "null", "true")
 _MARK = "ds-lint:"  # without it no comment matters
 
 
@@ -116,7 +117,24 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     addressed = comments(text)
     for index, document in enumerate(documents):
         document.index, document.comments = index, addressed
+        document.issues.extend(_undefined(names, document.root))
     return documents
+
+
+def _undefined(names: ModuleNames, root: Node | None) -> Iterator[SyntaxIssue]:
+    """The literals of JSON among the values of a config that are no names of the module."""
+    for path, member in walk(root) if root is not None else ():
+        word = member.value.value
+        if member.value.kind == "template" and word in _OF_JSON and not _may_be_bound(names, str(word)):
+            yield SyntaxIssue(UNDEFINED, member.value.span, str(word), path)
+
+
+def _may_be_bound(names: ModuleNames, word: str) -> bool:
+    """Whether anything in a module gives a name a value, or may do so."""
+    imported = [alias.asname or alias.name for node in names.imports for alias in node.names]
+    stored = (node.id for node in names.every(ast.Name) if not isinstance(node.ctx, ast.Load))
+    taken = (argument.arg for argument in names.every(ast.arg))
+    return word in imported or "*" in imported or word in names.functions or word in stored or word in taken
 
 
 def _named(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
