@@ -122,7 +122,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
 
 
 def _undefined(names: ModuleNames, root: Node | None) -> Iterator[SyntaxIssue]:
-    """The literals of JSON among the values of a config that are no names of the module."""
+    """The literals of JSON among the values of a config that no name of the module stands for."""
     for path, member in walk(root) if root is not None else ():
         word = member.value.value
         if member.value.kind == "template" and word in _OF_JSON and not _may_be_bound(names, str(word)):
