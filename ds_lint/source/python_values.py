@@ -430,6 +430,22 @@ class Values:
             _delete(section.node, key)
 
 
+def is_product_with_fraction(text: str) -> bool:
+    """Whether an expression multiplies by a number such as 0.9, which makes a float of it."""
+    try:
+        pending: list[ast.expr] = [ast.parse(text.strip(), mode="eval").body]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    has_product = False
+    for one in pending:
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult):
+            pending += (one.left, one.right)
+            has_product = True
+    return has_product and any(
+        isinstance(one, ast.Constant) and isinstance(one.value, float) and not one.value.is_integer() for one in pending
+    )
+
+
 def _constant_key(call: ast.Call) -> str | None:
     key = call.args[0] if call.args else None
     return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
