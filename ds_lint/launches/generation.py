@@ -109,7 +109,11 @@ class GenerationReader:
             if assignment.value is not None:
                 yield assignment.value
                 continue
-            for loop in (*self.names.every(ast.For), *self.names.every(ast.comprehension)):
+            loops: list[ast.For | ast.comprehension] = [
+                *self.names.every(ast.For),
+                *self.names.every(ast.comprehension),
+            ]
+            for loop in loops:
                 if self._has(loop.target, name):
                     yield loop.iter
             for item in (item for one in self.names.every(ast.With) for item in one.items):
