@@ -494,6 +494,11 @@ def test_models_that_deepspeed_initialize_gets_whole(script, expected):
     assert found(script, STAGE_2) == []
 
 
+def test_a_config_that_is_not_kept_until_a_model_is_built():
+    script = f"{HF}HfDeepSpeedConfig('ds.json')\nmodel = AutoModelForCausalLM.from_config(c)\n{INITIALIZED}"
+    assert [code for code, _, _ in found(script, STAGE_3)] == ["DS826"]
+
+
 RANKS = "inputs = prompts[torch.distributed.get_rank()]\nengine.module.generate(inputs{})\n"
 LOADED = f"{HF}{TOLD}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}"
 

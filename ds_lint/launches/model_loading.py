@@ -90,7 +90,7 @@ class LoadReader:
         self.names = names
         self.trained = trained
         self.imported = imported
-        self.calls = list(self._calls())
+        self.calls = list(self._models("from_pretrained"))
         self.setups = list(self._setups())
 
     def loads(self) -> Iterator[ModelLoad]:
@@ -127,7 +127,7 @@ class LoadReader:
         for setup in self.setups:
             if last_name(setup) != "HfDeepSpeedConfig":
                 continue
-            for call in self.calls:
+            for call in (*self.calls, *self._models("from_config")):
                 if self._is_released(setup, call) and not others and len(self.setups) == 1:
                     return UnkeptConfig(place(setup.func), dotted_name(call.func), place(call.func))
         return None
@@ -152,11 +152,12 @@ class LoadReader:
 
     # --------------------------------------------------------------------------------------------------------- order
 
-    def _calls(self) -> Iterator[ast.Call]:
+    def _models(self, loader: str) -> Iterator[ast.Call]:
+        """The calls of this method of a class of models."""
         for call in self.names.calls:
             owner, _, method = dotted_name(call.func).rpartition(".")
             last = owner.rpartition(".")[2]
-            if method == "from_pretrained" and ("Model" in last or "For" in last) and "Peft" not in last:
+            if method == loader and ("Model" in last or "For" in last) and "Peft" not in last:
                 yield call
 
     def _setups(self) -> Iterator[ast.Call]:
