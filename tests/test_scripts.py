@@ -518,6 +518,22 @@ def test_ranks_that_do_not_wait_for_each_others_texts(script, transformers, code
     assert found(script, STAGE_2, transformers=transformers) == []
 
 
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("if rank == 0:\n    y = engine(x)\n", ["DS822"]),
+        ("if rank == 0:\n    y = engine.module(x)\n", ["DS822"]),
+        ("def test(m):\n    return m(x)\nif rank == 0:\n    test(engine)\n", ["DS822"]),
+        ("if rank == 0:\n    y = engine(x)\nelse:\n    y = engine(z)\n", []),
+        ("def test(m):\n    return m(x)\ntest(engine)\nif rank == 0:\n    print(x)\n", []),
+        ("y = engine(x)\nif rank == 0:\n    print(y)\n", []),
+    ],
+)
+def test_one_rank_runs_the_forward_pass(script, expected):
+    assert [code for code, _, _ in found(f"{INITIALIZED}{script}", STAGE_3)] == expected
+    assert found(f"{INITIALIZED}{script}", STAGE_2) == []
+
+
 def test_one_rank_generates_with_an_engine_for_inference():
     script = (
         LOADED.replace("engine, *_ = ", "engine = ")

@@ -199,6 +199,8 @@ class _CallReader:
 
     def _needs_all_ranks(self, call: ast.Call) -> bool | None:
         """Whether every rank must make a call at stage 3 (True), always (False), or that is not known (None)."""
+        if self.trained.is_trained(call.func):  # its forward pass
+            return True
         if not isinstance(call.func, ast.Attribute):
             return None
         owner, method = call.func.value, call.func.attr

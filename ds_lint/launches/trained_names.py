@@ -76,7 +76,8 @@ class TrainedNames:
 
     def condition_of_one_rank(self, node: ast.AST, depth: int = _DEPTH) -> ast.expr | None:
         """The condition by which one rank alone runs a node; None if all do, or it is not known."""
-        method = getattr(getattr(node, "func", None), "attr", "")
+        called = getattr(node, "func", None)
+        method = getattr(called, "attr", "") or getattr(called, "id", "")
         for around, below in self._around(node):
             if isinstance(around, ast.If) and self._is_for_one_rank(around, below):
                 others = around.orelse if below in around.body else around.body
@@ -389,7 +390,10 @@ def _last(node: ast.expr) -> str:
 
 
 def _has_call(statements: list[ast.stmt], method: str) -> bool:
-    return any(getattr(one, "attr", "") == method for statement in statements for one in ast.walk(statement))
+    names = ("attr", "id")
+    return any(
+        getattr(one, name, "") == method for statement in statements for one in ast.walk(statement) for name in names
+    )
 
 
 def _leaves(statement: ast.stmt) -> bool:
