@@ -87,6 +87,34 @@ def test_a_class_of_the_project_tells_nothing(codes):
     assert codes({**project, "train.py": f"from patched import MixtralForCausalLM\n{script}"}) == []
 
 
+OWN = "class Ours(MixtralForCausalLM):\n    pass\n"
+PATCHED = """\
+class Ours(MixtralForCausalLM):
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = Other(config)
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (OWN, ["DS350"]),
+        (OWN.replace("Ours", "Mine") + OWN.replace("MixtralForCausalLM", "Mine"), ["DS350"]),
+        (PATCHED.replace("Other(config)", "MixtralModel(config)"), ["DS350"]),
+        (PATCHED, []),
+        (OWN.replace("Mixtral", "Llama"), []),
+    ],
+)
+def test_a_class_of_the_script_has_the_blocks_of_its_base(codes, written, expected):
+    project = of_class("Ours", "models/ours")
+    names = "LlamaForCausalLM, MixtralForCausalLM, MixtralModel"
+    script = project["train.py"].replace("import Ours", f"import {names}").replace("NAME =", f"{written}NAME =")
+    assert codes({**project, "train.py": script}) == expected
+    config = json.dumps({"model_type": "ours", "num_local_experts": 8, "hidden_size": 64})
+    assert codes({**project, "train.py": script, "models/ours/config.json": config}) == expected
+
+
 def test_fp16_of_a_family_that_overflows(codes):
     zero_2 = {**WITH_AUTO, "zero_optimization": ZERO_2}
     assert codes(of_class("MT5ForConditionalGeneration", "/data/x", keywords="fp16=True", config=zero_2)) == ["DS450"]

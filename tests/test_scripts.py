@@ -610,6 +610,11 @@ def test_models_that_deepspeed_initialize_gets_whole(script, expected):
     assert found(script, STAGE_2) == []
 
 
+def test_a_config_that_is_not_kept_until_a_model_is_built():
+    script = f"{HF}HfDeepSpeedConfig('ds.json')\nmodel = AutoModelForCausalLM.from_config(c)\n{INITIALIZED}"
+    assert [code for code, _, _ in found(script, STAGE_3)] == ["DS826"]
+
+
 RANKS = "inputs = prompts[torch.distributed.get_rank()]\nengine.module.generate(inputs{})\n"
 LOADED = f"{HF}{TOLD}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}"
 
@@ -627,6 +632,22 @@ LOADED = f"{HF}{TOLD}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIAL
 def test_ranks_that_do_not_wait_for_each_others_texts(script, transformers, codes):
     assert [code for code, _, _ in found(script, STAGE_3, transformers=transformers)] == codes
     assert found(script, STAGE_2, transformers=transformers) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("if rank == 0:\n    y = engine(x)\n", ["DS822"]),
+        ("if rank == 0:\n    y = engine.module(x)\n", ["DS822"]),
+        ("def test(m):\n    return m(x)\nif rank == 0:\n    test(engine)\n", ["DS822"]),
+        ("if rank == 0:\n    y = engine(x)\nelse:\n    y = engine(z)\n", []),
+        ("def test(m):\n    return m(x)\ntest(engine)\nif rank == 0:\n    print(x)\n", []),
+        ("y = engine(x)\nif rank == 0:\n    print(y)\n", []),
+    ],
+)
+def test_one_rank_runs_the_forward_pass(script, expected):
+    assert [code for code, _, _ in found(f"{INITIALIZED}{script}", STAGE_3)] == expected
+    assert found(f"{INITIALIZED}{script}", STAGE_2) == []
 
 
 def test_one_rank_generates_with_an_engine_for_inference():

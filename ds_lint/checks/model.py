@@ -108,12 +108,17 @@ def _may_load_16_bit(config: Config) -> bool:
 @rule("DS350", "moe-without-leaf-modules", severity="warning", effects=("risk",), keys=(ZERO,))
 def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
     """A mixture of experts at stage 3 whose ranks may run different modules."""
-    model, stage = config.facts.model_or_family, _stage_3(config)
+    launch, stage = config.facts.launch, _stage_3(config)
+    base = launch.base_family if launch is not None else None
+    model = config.facts.model_or_family or base
     if model is None or stage is None or config.world_size == 1:
         return
-    if (not model.is_moe and model is not config.facts.family) or _may_set_leaves(config):
+    is_of_type = model in (config.facts.family, base)  # which makes it a mixture of experts, whatever its config has
+    if (not model.is_moe and not is_of_type) or _may_set_leaves(config):
         return
     blocks = experts_that_are_chosen(model, config.knowledge)
+    if not blocks and base is not None:
+        blocks = experts_that_are_chosen(base, config.knowledge)
     if not blocks or _are_leaves(config, blocks):
         return
     names = [block.rpartition(".")[2] for block in blocks]

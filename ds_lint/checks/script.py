@@ -242,7 +242,7 @@ def model_loaded_before_config(config: Config) -> Iterator[Problem]:
 
 def _made_whole(config: Config, whole: WholeModel, stage: Member) -> Problem:
     """A model that is made whole, although or because transformers does not know of stage 3."""
-    makes = "loads" if whole.function.endswith("from_pretrained") else "builds"
+    makes = _makes(whole.function)
     at, after = _at(config, whole.place), _at(config, whole.setup[1]) if whole.setup is not None else ""
     every = f"every rank {makes} the whole model"
     if not whole.is_load:
@@ -279,14 +279,14 @@ def config_not_kept_alive(config: Config) -> Iterator[Problem]:
         _STAGE,
         stage.value.span,
         f"no variable keeps the `HfDeepSpeedConfig` of {_at(config, unkept.place)} alive: `{unkept.load}`, "
-        f"{_at(config, unkept.load_place)}, loads the whole model on every rank",
+        f"{_at(config, unkept.load_place)}, {_makes(unkept.load)} the whole model on every rank",
         {"deepspeed": RISK},
         help="Assign the object to a variable that lives as long as the model. transformers has only a weak "
         "reference to it, and without it does not know of stage 3.",
         label="partitions the model too late",
         related=[
             *_related(config, unkept.place, "not kept alive"),
-            *_related(config, unkept.load_place, "loads the whole model"),
+            *_related(config, unkept.load_place, f"{_makes(unkept.load)} the whole model"),
         ],
     )
 
@@ -440,6 +440,11 @@ def generation_not_synced(config: Config) -> Iterator[Problem]:
             label="weights are on all ranks",
             related=_related(config, call.place, "ranks do not wait for each other"),
         )
+
+
+def _makes(function: str) -> str:
+    """What a function does to make a model."""
+    return "loads" if function.endswith("from_pretrained") else "builds"
 
 
 def _calls(config: Config) -> ScriptCalls | None:

@@ -23,7 +23,7 @@ from ds_lint.source.dialect import (
     reads_value_alike,
     refused_by,
 )
-from ds_lint.source.document import NOT_UTF8, UNPARSED
+from ds_lint.source.document import NOT_UTF8, UNDEFINED, UNPARSED
 from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.recognition import looks_like_accelerates
 from ds_lint.source.spelling import as_json
@@ -73,6 +73,7 @@ _LIMITS = {
     "long-integer": "an integer has more digits than Python can read",
 }
 _LONGEST = 60  # characters of a string that a message repeats
+_OF_JSON = {"false": "False", "null": "None", "true": "True"}
 _ONCE = "comment"  # one finding for all of them: a file with comments has many
 
 
@@ -256,6 +257,22 @@ def unparsed_python(config: Config) -> Iterator[Problem]:
             help=f"ds-lint runs with Python {release}: run it with the release that the {what} is written for, or "
             "correct the syntax.",
             label="not parsed",
+        )
+
+
+@rule("DS015", "json-literal", severity="error", effects=("rejected",), kind="syntax")
+def json_literal(config: Config) -> Iterator[Problem]:
+    """``true``, ``false`` or ``null`` instead of ``True``, ``False`` or ``None`` in Python."""
+    for issue in _of(config, UNDEFINED):
+        right = _OF_JSON[issue.found]
+        yield Problem(
+            issue.path,
+            issue.span,
+            f"`{issue.found}` is JSON, not Python, and no name of the module: the script raises a NameError",
+            rejected("load"),
+            help=f"Write {right}.",
+            label=f"{right} in Python",
+            fix=Fix(f"Write {right}", "safe", [Edit(issue.span, right)]),
         )
 
 

@@ -63,7 +63,9 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     stage = zero_stage(config)
     member, launch = config.member(ZERO), config.facts.launch
     if config.stack == "accelerate" and stage in (1, 2):
-        yield from _prepared_without_optimizer(config, stage)
+        found = list(_prepared_for_inference(config, stage))
+        yield from found or _prepared_without_optimizer(config, stage)
+        return
     if config.stack != "deepspeed" or not stage or member is None or config.value("optimizer", "type") is not None:
         return
     if config.call is not None or config.facts.optimizer is not None or (launch is not None and launch.fills_in):
@@ -124,6 +126,27 @@ def _prepared_without_optimizer(config: Config, stage: int) -> Iterator[Problem]
                 related=launch.related(call.place, "no optimizer"),
             )
             return
+
+
+def _prepared_for_inference(config: Config, stage: int) -> Iterator[Problem]:
+    """A model that Accelerate prepares for a script that only runs it: DeepSpeed gets no optimizer."""
+    member, launch = config.member(ZERO), config.facts.launch
+    call = launch.script.calls.inference if launch is not None and launch.script is not None else None
+    if launch is None or call is None or member is None or config.value("optimizer", "type") is not None:
+        return
+    if script_optimizers(config) is not None:
+        return
+    yield Problem(
+        (ZERO,),
+        member.key_span,
+        f"ZeRO stage {stage} needs an optimizer, but the script only runs the model (`{call.function}`, "
+        f"{launch.at(call.place)}): accelerator.prepare raises",
+        rejected("initialize"),
+        help="Set `stage` to 3, the only one for inference: it partitions the weights. Or run without DeepSpeed.",
+        label=f"stage {stage}, no optimizer",
+        severity="error",
+        related=launch.related(call.place, "runs the model"),
+    )
 
 
 @rule("DS326", "odd-allgather-bucket", severity="error", effects=("rejected",), keys=(ZERO,))

@@ -214,6 +214,11 @@ class LaunchFacts:
             return None
         return family_of_class(class_name) if class_name else family_of_name(self.model_name)
 
+    @property
+    def base_family(self) -> Model | None:
+        """The same of the class of transformers that the script derives its own from."""
+        return family_of_class(self.named.base_name) if self.named.base_name is not None else None
+
     def trains(self, model: Model, *, is_here: bool) -> bool:
         """Whether the script trains the model of this name or folder as what it is: another class makes another one.
 
@@ -281,7 +286,12 @@ class LaunchFacts:
         """What decides about findings beside the values of arguments; which arguments there are is part of it."""
         facts = (self.stack, self.world_size, self.nodes)
         family = self.family
-        model = (self.model and self.model.path, family and family.model_type, self.named.class_name)
+        model = (
+            self.model and self.model.path,
+            family and family.model_type,
+            self.named.class_name,
+            self.named.base_name,
+        )
         script = (self.launch.script, None if self.script is None else self.script.calls)
         around = (
             self.launch.launcher,

@@ -22,18 +22,26 @@ class NamedModel(NamedTuple):
     """``name`` is that of the Hugging Face Hub, or a folder; None if it is unknown.
 
     ``class_name`` is the class of transformers that the script loads the model with; "" if it loads with none of its
-    own, None if it is unknown which. The name is behind ``flag``, or in the script at ``code``.
+    own, None if it is unknown which; ``base_name`` then is the one that the script derives its own class from. The
+    name is behind ``flag``, or in the script at ``code``.
     """
 
     name: str | None
     class_name: str | None
     flag: str | None = None
     code: CodePlace | None = None
+    base_name: str | None = None
 
 
 def named_model(launch: Launch, script: TrainingScript | None) -> NamedModel:
     """What is known of the model that a launch without a recipe trains."""
     sources = list(_taken(launch, script))
+    bases = {source.base_name for source, _ in sources}
+    named = _named(sources, launch, script)
+    return named._replace(base_name=bases.pop() if len(bases) == 1 and named.class_name is None else None)
+
+
+def _named(sources: list[tuple[ModelSource, bool | None]], launch: Launch, script: TrainingScript | None) -> NamedModel:
     class_name = _class_of(sources)
     names = {script_value(source.name, launch, script) for source, _ in sources}
     names = {name if isinstance(name, str) and name else UNKNOWN for name in names}

@@ -69,7 +69,9 @@ class GenerationReader:
     # -------------------------------------------------------------------------------------------------------- inputs
 
     def _differs_by_rank(self, call: ast.Call) -> bool:
-        """Whether what a call takes is chosen by the rank."""
+        """Whether what a call takes is chosen by the rank, or whether it runs at all for an input."""
+        if self._is_chosen_by_rank(call):
+            return True
         waiting: list[ast.AST] = [*call.args, *(one.value for one in call.keywords)]
         seen: set[ast.AST] = set()
         while waiting and len(seen) < _MOST:
@@ -95,11 +97,19 @@ class GenerationReader:
         return False
 
     def _is_chosen_by_rank(self, value: ast.AST) -> bool:
-        """Whether a condition about the rank decides whether a name gets a value."""
+        """Whether a condition about the rank decides whether an expression is computed."""
         below, around = value, self.names.parents.get(value)
         while around is not None and not isinstance(around, (*_FUNCTIONS, ast.Lambda)):
             if isinstance(around, ast.If) and below is not around.test and _names_rank(around.test):
                 return True
+            body = around.body if isinstance(around, (ast.For, ast.While)) else []
+            for statement in body[: body.index(below)] if below in body else []:
+                if (
+                    isinstance(statement, ast.If)
+                    and isinstance(statement.body[-1], ast.Continue)
+                    and _names_rank(statement.test)
+                ):
+                    return True
             below, around = around, self.names.parents.get(around)
         return False
 
@@ -109,7 +119,11 @@ class GenerationReader:
             if assignment.value is not None:
                 yield assignment.value
                 continue
-            for loop in (*self.names.every(ast.For), *self.names.every(ast.comprehension)):
+            loops: list[ast.For | ast.comprehension] = [
+                *self.names.every(ast.For),
+                *self.names.every(ast.comprehension),
+            ]
+            for loop in loops:
                 if self._has(loop.target, name):
                     yield loop.iter
             for item in (item for one in self.names.every(ast.With) for item in one.items):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _SERVES = ("init_inference", "generate")  # the surest first
 _TRAINS = re.compile(r"\w*(?:backward|step|(?<!pre)train|fit|learn|optim)\w*", re.IGNORECASE)
 _OF_DEEPSPEED = ("init_inference", "HfDeepSpeedConfig")
+_OPTIMIZERS = re.compile(r"opt|sched", re.IGNORECASE)  # among what ``Accelerator.prepare`` takes
 _MODELS = re.compile(r"model|engine|net", re.IGNORECASE)
 
 
@@ -36,7 +37,12 @@ def inference(names: ModuleNames, trained: TrainedNames, imported: ImportedNames
     if found is None or any(_TRAINS.fullmatch(name) for name in by_name):
         return None
     makers = {last_name(wrap.call) for wrap in trained.wraps}
-    is_of_deepspeed = makers == {"initialize"} or (not makers and not by_name.keys().isdisjoint(_OF_DEEPSPEED))
+    is_of_deepspeed = makers in ({"initialize"}, {"prepare"}) or (
+        not makers and not by_name.keys().isdisjoint(_OF_DEEPSPEED)
+    )
+    prepared = [one for wrap in trained.wraps if last_name(wrap.call) == "prepare" for one in wrap.call.args]
+    if any(_OPTIMIZERS.search(dotted_name(one) or "opt") for one in prepared):
+        return None
     if not is_of_deepspeed or any(_is_handed_on(call, imported) for call in names.calls):
         return None
     return InferenceCall(written(found.func), place(found.func))

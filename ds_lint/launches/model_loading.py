@@ -147,7 +147,7 @@ class LoadReader:
         for setup in self.setups:
             if last_name(setup) != "HfDeepSpeedConfig":
                 continue
-            for call in self.calls:
+            for call in (*self.calls, *self._calls("from_config")):
                 if self._is_released(setup, call) and not others and len(self.setups) == 1:
                     return UnkeptConfig(place(setup.func), dotted_name(call.func), place(call.func))
         return None

@@ -30,19 +30,22 @@ _TRAINERS = re.compile(r"\w*Trainer")
 _OTHERS = re.compile(r"assistant|critic|draft|embed|ref(?:erence)?(?:_|$)|reward|scor|teacher|value_", re.IGNORECASE)
 _OTHER_CLASSES = re.compile(r"Adapter|Config|Extractor|Peft|Processor|Scheduler|Tokenizer")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PARTS = frozenset({"self.layers", "self.model"})  # of a model of transformers, in its causal model
 _DEPTH, _NESTING, _MOST = 4, 40, 4
 
 
 class ModelSource(NamedTuple):
     """A call that loads the model. ``name`` and ``conditions`` are expressions, each with whether it has to hold.
 
-    ``class_name`` is that of a class of transformers, None for any other. Of several calls with the same ``target`` a
-    later one replaces what an earlier one has loaded. ``has_rivals`` says that the target may get a model from
-    elsewhere.
+    ``class_name`` is that of a class of transformers, None for any other; ``base_name`` then is the one that a class of
+    the module is derived from, None if that is not known, or if the class has another model in it. Of several calls
+    with the same ``target`` a later one replaces what an earlier one has loaded. ``has_rivals`` says that the target
+    may get a model from elsewhere.
     """
 
     name: str
     class_name: str | None
+    base_name: str | None
     conditions: tuple[tuple[str, bool], ...]
     target: str
     has_rivals: bool
@@ -88,6 +91,7 @@ class SourceReader:
             yield ModelSource(
                 self.text(value) if known and value is not None else _OPEN,
                 self._class_of(call),
+                self._base_of(dotted_name(call.func).rpartition(".")[0], _DEPTH),
                 (*around, *conditions),
                 target or f"{call.lineno}:{call.col_offset}",
                 has_rivals,
@@ -110,6 +114,25 @@ class SourceReader:
         if _TRAINERS.fullmatch(last_name(call)):
             return "AutoModelForCausalLM"  # which trl loads a name with
         return self._imported.in_transformers(dotted_name(call.func).rpartition(".")[0])
+
+    def _base_of(self, name: str, depth: int) -> str | None:
+        """The only class of transformers that a class of the module is derived from."""
+        node = next((one for one in self.names.every(ast.ClassDef) if one.name == name), None)
+        if node is None or depth == 0:
+            return None
+        bases = [dotted_name(one) for one in node.bases]
+        found = {self._imported.in_transformers(one) or self._base_of(one, depth - 1) for one in bases} - {None}
+        return found.pop() if len(found) == 1 and not self._replaces_model(node, depth) else None
+
+    def _replaces_model(self, node: ast.ClassDef, depth: int) -> bool:
+        """Whether a class gives itself another model, or other layers, than the class that it is derived from."""
+        for statement in ast.walk(node):
+            targets = [dotted_name(one) for one in statement.targets] if isinstance(statement, ast.Assign) else []
+            if isinstance(statement, ast.Assign) and not _PARTS.isdisjoint(targets):
+                made = dotted_name(statement.value.func) if isinstance(statement.value, ast.Call) else ""
+                if not made or (self._imported.in_transformers(made) or self._base_of(made, depth - 1)) is None:
+                    return True
+        return False
 
     def _target(self, call: ast.Call) -> tuple[str, bool]:
         """The variable that gets the model, and whether it may get another one; "" if there is none."""

@@ -26,7 +26,7 @@ def from_document(document: Document, basis: Basis) -> Config:
     if document.stack is not None and basis.stack is None:
         basis = basis.but(stack=document.stack)
     is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
-    if document.issues and basis.stack == "deepspeed" and not is_template:
+    if document.issues and basis.stack == "deepspeed" and not is_template and not document.is_python:
         root = _as_deepspeed_reads(document) or root
     config = Config(document, root, basis)
     if config.facts.training is None and config.facts.launch is None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Kind = Literal["deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric"]
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
+UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is
 UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ds_lint.source import json as json_source
 from ds_lint.source.comments import comments_of
-from ds_lint.source.document import UNPARSED, Document, SyntaxIssue
+from ds_lint.source.document import UNDEFINED, UNPARSED, Document, SyntaxIssue
 from ds_lint.source.embedding import embedded
 from ds_lint.source.parts import Part, Places
 from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
@@ -23,12 +23,13 @@ from ds_lint.source.python_offsets import Offsets
 from ds_lint.source.python_syntax import parsed
 from ds_lint.source.python_values import PythonValue, Values
 from ds_lint.source.recognition import is_config, may_be_config, telling_keys
-from ds_lint.source.tree import Node, Span, plain
+from ds_lint.source.tree import Node, Span, plain, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_OF_JSON = ("false", "null", "true")
 _MARK = "ds-lint:"  # without it no comment matters
 
 
@@ -123,6 +124,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     for index, document in enumerate(documents):
         document.index = index
         document.comments = addressed if document.is_python else [*(document.comments or ()), *addressed]
+        document.issues.extend(_undefined(names, document.root) if document.is_python else ())
     return documents
 
 
@@ -161,6 +163,22 @@ def _of_text(constant: ast.Constant, span: Span, text: str, path: str) -> Docume
     document.language = "python"
     document.comments = list(comments_of(document))
     return document
+
+
+def _undefined(names: ModuleNames, root: Node | None) -> Iterator[SyntaxIssue]:
+    """The literals of JSON among the values of a config that no name of the module stands for."""
+    for path, member in walk(root) if root is not None else ():
+        word = member.value.value
+        if member.value.kind == "template" and word in _OF_JSON and not _may_be_bound(names, str(word)):
+            yield SyntaxIssue(UNDEFINED, member.value.span, str(word), path)
+
+
+def _may_be_bound(names: ModuleNames, word: str) -> bool:
+    """Whether anything in a module gives a name a value, or may do so."""
+    imported = [alias.asname or alias.name for node in names.imports for alias in node.names]
+    stored = (node.id for node in names.every(ast.Name) if not isinstance(node.ctx, ast.Load))
+    taken = (argument.arg for argument in names.every(ast.arg))
+    return word in imported or "*" in imported or word in names.functions or word in stored or word in taken
 
 
 def _named(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:

@@ -67,3 +67,17 @@ def is_taken(section: tuple[str, ...], key: Key, value: Any) -> bool:
 def is_taken_by_ds_lint(key: Key, value: Any) -> bool:
     node = json_source.parse(json.dumps({"x": value}), "x").root.get("x")
     return refusal(key.facts, True, node, node.kind, node.value) is None
+
+
+@pytest.mark.parametrize(("hidden_size", "is_whole"), [(64, False), (80, True)])
+def test_a_product_is_read_if_it_is_whole(hidden_size, is_whole):
+    """``refused-value`` says of ``0.9 * hidden_size * hidden_size`` that it may not be."""
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+
+    size = 0.9 * hidden_size * hidden_size
+    assert size.is_integer() == is_whole
+    if is_whole:
+        assert DeepSpeedZeroConfig(stage=3, stage3_prefetch_bucket_size=size).prefetch_bucket_size == size
+    else:
+        with pytest.raises(ValueError, match="fractional part"):
+            DeepSpeedZeroConfig(stage=3, stage3_prefetch_bucket_size=size)

@@ -22,12 +22,14 @@ pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 STAGE_3 = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
 BASE = {"train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto", "zero_optimization": STAGE_3}
 AUTO = {"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
+WARMUP = {"type": "WarmupLR", "params": {}}
+MASTERS = {"enabled": True, "bf16_master_weights_and_grads": True}
 DECAY = {"type": "WarmupDecayLR", "params": {"warmup_num_steps": "auto", "total_num_steps": 8}}
 OFFLOAD = {**STAGE_3, "offload_optimizer": {"device": "cpu"}}
 CASES = {
     "plain": (BASE, {}),
-    "optimizer and schedule": ({**BASE, **AUTO, "scheduler": {"type": "WarmupLR", "params": {}}}, {}),
-    "another schedule": ({**BASE, **AUTO, "scheduler": {"type": "WarmupLR", "params": {}}}, {"lr_scheduler_type": "cosine"}),
+    "optimizer and schedule": ({**BASE, **AUTO, "scheduler": WARMUP}, {}),
+    "another schedule": ({**BASE, **AUTO, "scheduler": WARMUP}, {"lr_scheduler_type": "cosine"}),
     "no such optimizer": ({**BASE, "optimizer": {"type": "Nope", "params": {}}}, {}),
     "no such parameter": ({**BASE, "optimizer": {"type": "AdamW", "params": {"foo": 1}}}, {}),
     "no such schedule": ({**BASE, **AUTO, "scheduler": {"type": "Nope", "params": {}}}, {}),
@@ -36,7 +38,7 @@ CASES = {
     "states on NVMe": ({**BASE, "zero_optimization": {**STAGE_3, "offload_optimizer": {"device": "nvme"}}}, {}),
     "polynomial": (BASE, {"lr_scheduler_type": "polynomial"}),
     "prescaled gradients": ({**BASE, "prescale_gradients": True}, {}),
-    "16-bit master weights": ({**BASE, "bf16": {"enabled": True, "bf16_master_weights_and_grads": True}}, {"bf16": True}),
+    "16-bit master weights": ({**BASE, "bf16": MASTERS}, {"bf16": True}),
     "another learning rate": ({**BASE, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}}, {}),
     "steps of the training": ({**BASE, **AUTO, "scheduler": DECAY}, {"max_steps": 8}),
     "another clipping": ({**BASE, "gradient_clipping": 0.3}, {}),

@@ -14,6 +14,7 @@ FLAGS = """\
 if args.do_train:
     trainer.train()
 """
+UNLESS = "if not args.do_train and args.do_predict:\n    trainer.predict()\n"
 MAIN = """\
 def main():
     if args.do_train:
@@ -35,7 +36,7 @@ def evaluations(script):
         ("print(trainer.predict(data))\n", False, [("predict", "")]),
         (f"{FLAGS}if args.do_eval:\n    trainer.evaluate()\n", None, [("evaluate", "do_eval")]),
         (f"{FLAGS}else:\n    trainer.evaluate()\n", None, [("evaluate", "")]),
-        (f"{FLAGS}if not args.do_train and args.do_predict:\n    trainer.predict()\n", None, [("predict", "do_predict")]),
+        (FLAGS + UNLESS, None, [("predict", "do_predict")]),
         (MAIN, None, [("evaluate", "")]),
         ("if args.wanted:\n    trainer.evaluate()\n", False, []),
         ("trainer.train()\ntrainer.evaluate()\n", True, [("evaluate", "")]),

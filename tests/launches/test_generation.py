@@ -18,6 +18,7 @@ rank = torch.distributed.get_rank()
 """
 OWN = "inputs = tokenizer(prompts[rank], return_tensors='pt').to(engine.device)\n"
 LOADER = "sampler = DistributedSampler(data)\nloader = DataLoader(data, sampler=sampler)\n"
+SKIPS = "for i, text in enumerate(prompts):\n    if i % world_size != rank:\n        continue\n"
 
 
 def generations(script):
@@ -34,6 +35,8 @@ def generations(script):
         "if rank == 0:\n    text = 'a'\nelse:\n    text = 'b'\nengine.module.generate(encode(text))\n",
         "for text in prompts[rank::world_size]:\n    engine.module.generate(encode(text))\n",
         f"{LOADER}for batch in loader:\n    engine.module.generate(batch['input_ids'])\n",
+        f"{SKIPS}    engine.module.generate(encode(text))\n",
+        "for i, text in enumerate(prompts):\n    if i % world_size == rank:\n        engine.module.generate(text)\n",
         "def answer(text):\n    return engine.module.generate(encode(text))\nanswer(prompts[rank])\n",
     ],
 )

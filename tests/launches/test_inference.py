@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 from transformers.integrations import HfDeepSpeedConfig
 """
 KEPT = 'dschf = HfDeepSpeedConfig("ds.json")\nmodel = AutoModelForCausalLM.from_pretrained("x")\n'
+LOADED = 'model = AutoModelForCausalLM.from_pretrained("x")\n'
 ENGINE = 'engine = deepspeed.initialize(model=model, config="ds.json")[0]\n'
 
 
@@ -26,6 +27,7 @@ def inference(script):
         ('engine = deepspeed.init_inference(model, config="ds.json")\n', "deepspeed.init_inference"),
         (f"{KEPT}{ENGINE}engine.module.eval()\nengine.module.generate(x)\n", "engine.module.generate"),
         (f"{KEPT}model.generate(x)\n", "model.generate"),
+        (f"{LOADED}model, loader = accelerator.prepare(model, loader)\nmodel.generate(x)\n", "model.generate"),
     ],
 )
 def test_a_model_that_is_only_run(script, function):
@@ -40,6 +42,9 @@ def test_a_model_that_is_only_run(script, function):
         "from transformers import Trainer\nTrainer(model, args).train()\nmodel.generate(x)\n",
         "from experiments import go\ngo()\nmodel.generate(x)\n",
         f"{KEPT}{ENGINE}",
+        f"{LOADED}model, optimizer = accelerator.prepare(model, optimizer)\nmodel.generate(x)\n",
+        f"{LOADED}model, sgd = accelerator.prepare(model, SGD(x))\nmodel.generate(x)\n",
+        f"{LOADED}model = accelerator.prepare(*everything)\nmodel.generate(x)\n",
     ],
 )
 def test_a_model_that_may_be_trained(script):
