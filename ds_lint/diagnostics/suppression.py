@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ds_lint.record import Record, field
-from ds_lint.source.comments import comments_of, comments_of_script
+from ds_lint.source.comments import comments_of
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -116,6 +116,8 @@ def _is_suppressed_elsewhere(finding: Finding, report: FileReport) -> bool:
         return False
     document = report.shown_document(finding)
     if document.comments is None and MARK in document.text:
+        from ds_lint.source.script_comments import comments_of_script  # the parser of Python takes time to load
+
         document.comments = list(comments_of_script(document))
     line = document.position(report.place(finding).span.start)[0]
     return _is_suppressed(finding, line, suppressions_of(document))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.facts.script_values import argument_of, flag_of, script_value
+from ds_lint.facts.script_values import argument_of, conditions_hold, flag_of, script_value
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.model_sources import ARGS
 from ds_lint.launches.options import MODEL_FLAGS
@@ -68,10 +68,7 @@ def _taken(launch: Launch, script: TrainingScript | None) -> Iterator[tuple[Mode
 
 
 def _holds(source: ModelSource, launch: Launch, script: TrainingScript | None) -> bool | None:
-    values = [(script_value(text, launch, script), wanted) for text, wanted in source.conditions]
-    if any(value is not UNKNOWN and bool(value) is not wanted for value, wanted in values):
-        return False
-    return None if any(value is UNKNOWN for value, _ in values) else True
+    return conditions_hold(source.conditions, launch, script)
 
 
 def _class_of(sources: list[tuple[ModelSource, bool | None]]) -> str | None:

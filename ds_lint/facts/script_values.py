@@ -10,6 +10,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.model_sources import ARGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from ds_lint.launches.launch import Launch
@@ -23,6 +24,16 @@ def script_value(text: str, launch: Launch, script: TrainingScript | None) -> An
         return evaluate(text, lambda name: _look_up(name, launch, script))
     except (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError):
         return UNKNOWN  # as of what the script does not reach
+
+
+def conditions_hold(
+    conditions: Iterable[tuple[str, bool]], launch: Launch, script: TrainingScript | None
+) -> bool | None:
+    """Whether expressions of the script are as true or false as they have to be; None if that is not known."""
+    values = [(script_value(text, launch, script), wanted) for text, wanted in conditions]
+    if any(value is not UNKNOWN and bool(value) is not wanted for value, wanted in values):
+        return False
+    return None if any(value is UNKNOWN for value, _ in values) else True
 
 
 def _look_up(text: str, launch: Launch, script: TrainingScript | None) -> Any:

@@ -26,6 +26,7 @@ from ds_lint.source.python_names import ModuleNames, dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.trained_names import TrainedNames
 
 SETUPS = ("Accelerator", "HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "parse_args_into_dataclasses", "parse_dict")
@@ -59,10 +60,11 @@ class ModelLoad(NamedTuple):
 
 
 class QuantizedLoad(NamedTuple):
-    """A model is loaded with this argument, which is true."""
+    """A model is loaded with this argument, which is true, where these conditions hold or do not."""
 
     argument: str
     place: CodePlace
+    conditions: tuple[tuple[str, bool], ...]
 
 
 class UnkeptConfig(NamedTuple):
@@ -128,18 +130,22 @@ class LoadReader:
             if (after := self._setup_after(call)) is not None:
                 yield WholeBuild(dotted_name(call.func), place(call.func), *after)
 
-    def quantized(self) -> QuantizedLoad | None:
-        """The first load of a quantized model."""
+    def quantized(self, sources: SourceReader) -> QuantizedLoad | None:
+        """The load of a quantized model: the first, of those under the fewest conditions."""
+        found: list[QuantizedLoad] = []
         for call in self.calls:
-            for name in _QUANTIZED:
-                if literal(keyword(call, name)) is True:
-                    return QuantizedLoad(name, place(call.func))
             config = self.trained.meant(keyword(call, "quantization_config"))
+            makers = [call]
             if isinstance(config, ast.Call) and dotted_name(config.func).endswith("BitsAndBytesConfig"):
-                for name in _QUANTIZED:
-                    if literal(keyword(config, name)) is True:
-                        return QuantizedLoad(name, place(config.func))
-        return None
+                makers.append(config)
+            conditions = sources.conditions(call)
+            found += (
+                QuantizedLoad(name, place(made.func), conditions)
+                for made in makers
+                for name in _QUANTIZED
+                if conditions is not None and literal(keyword(made, name)) is True
+            )
+        return min(found, key=lambda one: len(one.conditions), default=None)
 
     def unkept(self) -> UnkeptConfig | None:
         """The first ``HfDeepSpeedConfig`` that does not live until the next load."""

@@ -149,7 +149,7 @@ class _CallReader:
         return ScriptCalls(
             loads=tuple(self.loading.loads()),
             built_whole=tuple(self.loading.built_whole()),
-            quantized=self.loading.quantized(),
+            quantized=self.loading.quantized(self.sources),
             unkept=self.loading.unkept(),
             early=self.loading.early(),
             ungathered=tuple(self._ungathered()),
