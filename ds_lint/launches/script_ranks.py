@@ -16,7 +16,7 @@ from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ds_lint.launches.script_code import ImportedNames
     from ds_lint.source.python_names import ModuleNames
@@ -98,9 +98,14 @@ _ENGINES = re.compile(r"\w*Trainer|Accelerator")
 _NOT_ENGINES = ("ray", *_LIGHTNING)
 
 
-def own_ranks(names: ModuleNames, imported: ImportedNames) -> OwnRanks | None:
-    """The ranks that a script starts itself; None if it certainly trains in its own process alone."""
-    return _RanksReader(names, imported).read()
+def own_ranks(
+    names: ModuleNames, imported: ImportedNames, *, knows: Callable[[str], bool] = lambda _: False
+) -> OwnRanks | None:
+    """The ranks that a script starts itself; None if it certainly trains in its own process alone.
+
+    ``knows`` tells of the name of a function from elsewhere whether it is known that it trains, and starts no ranks.
+    """
+    return _RanksReader(names, imported, knows).read()
 
 
 def connects_ranks(call: ast.Call) -> bool:
@@ -115,9 +120,10 @@ def connects_ranks(call: ast.Call) -> bool:
 
 
 class _RanksReader:
-    def __init__(self, names: ModuleNames, imported: ImportedNames) -> None:
+    def __init__(self, names: ModuleNames, imported: ImportedNames, knows: Callable[[str], bool]) -> None:
         self.names = names
         self.imported = imported
+        self.knows = knows
 
     def read(self) -> OwnRanks | None:
         starters = [(call, one) for call in self.names.calls if (one := self._starter(call)) is not None]
@@ -131,7 +137,8 @@ class _RanksReader:
         if (sizes := list(self._world_sizes())) and sizes != [1] * len(sizes):
             return OwnRanks(total=sizes[0] if len(set(sizes)) == 1 else None, are_of_cluster=True)
         engines = [call for call in self.names.calls if self._makes_an_engine(call)]
-        if not engines and any(self.imported.is_unknown(dotted_name(call.func)) for call in self.names.calls):
+        names = {dotted_name(call.func) for call in self.names.calls} if not engines else set()
+        if any(self.imported.is_unknown(name) and not self.knows(name) for name in names):
             return OwnRanks()
         return None if all(self._is_reached(call, set()) for call in engines) else OwnRanks()
 

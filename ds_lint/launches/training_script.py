@@ -104,7 +104,16 @@ def _shows(script: TrainingScript) -> bool:
 def _called(module: ScriptModule) -> TrainingScript | None:
     """The one module of the project that trains, of those whose functions a script calls."""
     found = [script for other in module.function_modules() if _shows(script := _read(other)._replace(path=other.path))]
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    ranks = own_ranks(module.names, module.imported, knows=lambda name: _is_of(name, module, found[0].path))
+    return found[0] if ranks is None else found[0]._replace(ranks=ranks)
+
+
+def _is_of(name: str, module: ScriptModule, path: str) -> bool:
+    """Whether a name means something of the module at a path."""
+    other = module.other(module.imported.full_name(name).rpartition(".")[0])
+    return other is not None and other.path == path
 
 
 def _read(module: ScriptModule) -> TrainingScript:
