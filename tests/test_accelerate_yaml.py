@@ -407,6 +407,21 @@ def test_settings_of_fsdp_by_release(release, settings, expected):
 
 
 @pytest.mark.parametrize(
+    ("release", "kind", "expected"),
+    [
+        ("0.33.0", "FSDP", ["values of FSDP settings (checked since accelerate 0.34.0)"]),
+        ("0.16.0", "FSDP", ["FSDP settings (checked since accelerate 0.34.0)"]),
+        ("0.34.0", "FSDP", []),
+        ("0.33.0", "MULTI_GPU", []),
+    ],
+)
+def test_what_no_table_tells_of_a_release_is_named(release, kind, expected):
+    text = f"distributed_type: {kind}\nnum_processes: 2\nfsdp_config:\n{POLICY}"
+    report = lint_bytes(text.encode(), "accelerate.yaml", target=Target(accelerate=release))
+    assert report.missing == ["world size", *expected]
+
+
+@pytest.mark.parametrize(
     ("settings", "expected"),
     [
         ("  fsdp_version: 2\n  fsdp_sharding_strategy: FULL_SHARD\n", None),  # what FSDP 2 does anyway

@@ -67,6 +67,7 @@ SMOKE_LAYERS = (
 SEMANTICS_LAYERS = (
     ("configs", "effective", "rewritten", "schedules"),
     ("constructors", "preparation", "swapping"),
+    ("evaluation",),
     ("arguments", "batch", "features", "fsdp_arguments", "refused_arguments", "related"),
     ("config",),
     ("config_call",),

@@ -64,8 +64,8 @@ def codes(findings):
 def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
     (finding,) = found(launch, files={"hosts": "a slots=4\nb slots=4\n"})
     assert finding["code"] == code
-    assert (finding["path"], finding["related"][0]["path"]) == ("./ds.json", "./run.sh")
-    assert f"./run.sh:{launch.count(chr(10)) + 1}" in finding["message"]
+    assert (finding["path"], finding["related"][0]["path"]) == ("./run.sh", "./ds.json")
+    assert finding["span"]["start"]["line"] == launch.count("\n") + 1
 
 
 PLACEHOLDER = "torchrun train.py <normal cl args> --deepspeed ds.json --bf16"
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_other_ranks(found, script, flags):
     files = {"train.py": script, **states(4)}
     (finding,) = found(f"deepspeed --num_gpus 2 train.py {flags}", files=files)
     assert finding["code"] == "DS836"
-    assert [place["path"] for place in finding["related"]] == ["./train.py", "./run.sh"]
+    assert [one["path"] for one in (finding, *finding["related"])] == ["./train.py", "./ds.json", "./run.sh"]
     assert found(f"deepspeed --num_gpus 4 train.py {flags}", files=files) == []
     assert found(f"deepspeed --num_gpus 2 train.py {flags}", "--world-size", "4", files=files) == []
     universal = {**STAGE_3, "checkpoint": {"load_universal": True}}
@@ -296,3 +296,75 @@ def test_the_gpus_of_a_job_may_have_no_bf16(found, asked, codes_found):
     config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}
     assert codes(found(launch, config=config, codes="DS850")) == codes_found
     assert found(launch, "--gpu", "h100", config=config, codes="DS850") == []
+
+
+PARSES = """\
+import argparse
+import deepspeed
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+{}
+parser = deepspeed.add_config_arguments(parser)
+args = parser.parse_args()
+"""
+LOCAL_RANK = 'parser.add_argument("--local_rank", type=int)'
+OLDER = f"python -m torch.distributed.launch --nproc_per_node 2 train.py {CONFIG}"
+
+
+@pytest.mark.parametrize(
+    ("launch", "script", "severity"),
+    [
+        (f"deepspeed --num_gpus 2 train.py {CONFIG}", "", "error"),
+        (f"deepspeed --launcher pdsh --hostfile h train.py {CONFIG}", "", "error"),
+        (f"deepspeed --module train {CONFIG}", "", "error"),
+        (f"deepspeed --no_local_rank train.py {CONFIG}", "", None),
+        (f"deepspeed --launcher openmpi --hostfile h train.py {CONFIG}", "", None),
+        (f"deepspeed $OPTIONS train.py {CONFIG}", "", None),
+        (f"deepspeed train.py {CONFIG}", LOCAL_RANK, None),
+        (OLDER, "", "error"),
+        (OLDER, LOCAL_RANK.replace("_r", "-r"), None),
+        (OLDER.replace("launch ", "launch --use_env "), "", None),
+        (OLDER.replace("launch ", "launch --use-env "), "", None),
+        (OLDER.replace(".launch", ".run"), "", None),
+        (f"torchrun --nproc_per_node 2 train.py {CONFIG}", "", None),
+        (f"accelerate launch --num_processes 2 train.py {CONFIG}", "", None),
+    ],
+)
+def test_a_parser_that_does_not_know_what_the_launcher_adds(found, launch, script, severity):
+    findings = found(launch, files={"train.py": PARSES.format(script) + PLAIN}, codes="DS866")
+    assert [one["severity"] for one in findings] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(("pin", "severity"), [("==1.13.1", None), (">=1.13,<2.4", "warning"), ("==2.4.0", "error")])
+def test_how_pytorch_writes_the_local_rank(found, pin, severity):
+    files = {"train.py": PARSES.format(LOCAL_RANK) + PLAIN, "requirements.txt": f"deepspeed\ntorch{pin}\n"}
+    findings = found(OLDER, files=files, codes="DS866")
+    assert [one["severity"] for one in findings] == ([severity] if severity else [])
+
+
+ARGUMENT_FILE = """\
+import sys
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+parser = HfArgumentParser(TrainingArguments)
+if len(sys.argv) == 2 and sys.argv[1].endswith(".json"):
+    (args,) = parser.parse_json_file(sys.argv[1])
+else:
+    (args,) = parser.parse_args_into_dataclasses()
+Trainer(model, args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("launch", "is_found"),
+    [
+        ("deepspeed train.py args.json", True),
+        ("deepspeed --no_local_rank train.py args.json", False),
+        ("torchrun --nproc_per_node 2 train.py args.json", False),
+        ("deepspeed train.py --output_dir out --deepspeed ds.json", False),
+    ],
+)
+def test_a_file_of_arguments_that_is_no_longer_the_only_word(found, launch, is_found):
+    arguments = dict.fromkeys(("logging_steps", "num_train_epochs", "per_device_train_batch_size", "save_steps"), 1)
+    arguments |= {"output_dir": "out", "deepspeed": "ds.json", "learning_rate": 1e-5, "model_name_or_path": "m"}
+    findings = found(launch, files={"train.py": ARGUMENT_FILE, "args.json": arguments}, codes="DS866")
+    assert codes(findings) == ["DS866"] * is_found

@@ -116,7 +116,7 @@ def test_a_cell_writes_the_script_that_is_launched(check):
     found = check(f"%%writefile train.py\n{TRAINS}", f"%%writefile ds.json\n{TEXT}", launch)
     assert "`per_device_train_batch_size` is 8 (default of transformers" in of("DS610", found)[0]
     script = f"%%writefile train.py\nimport deepspeed\n{DICT}\ndeepspeed.initialize(model=model, config=ds_config)"
-    assert "cell 2:1, without a launcher" in of("DS830", check(script, "!python train.py"))[0]
+    assert "`python` starts train.py without a launcher" in of("DS830", check(script, "!python train.py"))[0]
     assert of("DS830", check(script, variables(), "!python train.py")) == []
 
 
@@ -136,8 +136,7 @@ def test_a_cell_writes_the_script_that_is_launched(check):
 )
 def test_a_notebook_needs_the_variables_of_a_rank(check, before, message):
     found = of("DS830", check(DICT, *before, IMPORTS, arguments("ds_config"), "Trainer(model, args).train()"))
-    cell = len(before) + 4
-    expected = f"the notebook trains in its own process, a.ipynb:cell {cell}:1, {message}"
+    expected = f"the notebook trains in its own process {message}"
     assert [expected in line for line in found] == ([True] if message else [])
 
 

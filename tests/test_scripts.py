@@ -194,6 +194,33 @@ class Samples(TrainerCallback):
         ),
         (INITIALIZED + "if not dist.get_rank():\n    engine.save_checkpoint('o')\n", STAGE_2),
         (RUN, STAGE_2),
+        (INITIALIZED + "if rank == 0:\n    loss = engine(x)\n", STAGE_3),
+        (PREPARED + "if accelerator.is_main_process:\n    model(x)\nelse:\n    wait()\n", STAGE_3),
+        (
+            INITIALIZED + "def evaluate(model):\n    return model(x)\nif rank == 0:\n    evaluate(engine)\n",
+            STAGE_3,
+        ),
+        (INITIALIZED + "if rank == 0:\n    s = engine._zero3_consolidated_16bit_state_dict()\n", STAGE_3),
+        (
+            "import deepspeed\n"
+            + INITIALIZED
+            + "if rank < 1:\n    with deepspeed.zero.GatheredParameters(p):\n        f()\n",
+            STAGE_3,
+        ),
+        (
+            "import torch.distributed as dist\n"
+            + INITIALIZED
+            + "if not dist.is_initialized() or dist.get_rank() == 0:\n    dist.barrier()\n",
+            STAGE_2,
+        ),
+        (PREPARED + "if accelerator.is_main_process:\n    accelerator.wait_for_everyone()\n", STAGE_2),
+        (
+            "from trl import SFTTrainer\n"
+            + TRAINED
+            + "if trainer.is_world_process_zero():\n    print(trainer.evaluate())\n",
+            STAGE_2,
+        ),
+        (INITIALIZED + "if is_rank_0():\n    engine.save_checkpoint('o')\n", STAGE_2),
     ],
 )
 def test_calls_that_one_rank_makes_alone(script, config):
@@ -228,6 +255,27 @@ def test_calls_that_one_rank_makes_alone(script, config):
             STAGE_2,
         ),
         (TRAINED + CALLBACK.format("model.generate(x)"), STAGE_3),
+        (INITIALIZED + "if rank == 0:\n    loss = engine(x)\n", STAGE_2),
+        (INITIALIZED + "if rank == 0:\n    loss = engine(x)\nelse:\n    loss = engine(y)\n", STAGE_3),
+        (INITIALIZED + "if rank == 0:\n    engine.load_checkpoint('o')\n", STAGE_2),  # which hangs nowhere
+        (INITIALIZED + "if is_alone or dist.get_rank() == 0:\n    engine.save_checkpoint('o')\n", STAGE_2),
+        (
+            "import torch.distributed as dist\n"
+            + INITIALIZED
+            + "if rank != 0:\n    dist.barrier()\nf()\nif rank == 0:\n    dist.barrier()\n",
+            STAGE_2,
+        ),
+        (
+            "import torch.distributed as dist\n" + INITIALIZED + "if rank == 0:\n    dist.barrier(group=first)\n",
+            STAGE_2,
+        ),
+        (
+            "import deepspeed\n"
+            + INITIALIZED
+            + "with deepspeed.zero.GatheredParameters(p):\n    if rank == 0:\n        model(x)\n",
+            STAGE_3,
+        ),
+        ("from ours import Trainer\ntrainer = Trainer(model)\nif rank == 0:\n    trainer.evaluate()\n", STAGE_2),
     ],
 )
 def test_calls_that_every_rank_may_make(script, config):
@@ -298,6 +346,33 @@ def test_autocast_around_the_engine(context, is_found):
     assert codes == (["DS824"] if is_found else [])
     assert found(script, STAGE_2, deepspeed="0.17.1") == []
     assert found(script, STAGE_2 | {"torch_autocast": {"enabled": True}}, deepspeed="0.17.5") == []
+
+
+AROUND = "with torch.cuda.amp.autocast(dtype=dtype), torch.cuda.device(0):\n    "
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_found"),
+    [
+        (f"{AROUND}y = model(x)\n", True),
+        ("run = model\n" + AROUND + "y = run(x)\n", True),
+        ("def loss(net):\n    return net(x)\n" + AROUND + "y = loss(model)\n", True),
+        ("@torch.autocast('cuda')\ndef loss(net):\n    return net(x)\nloss(model)\n", True),
+        ("half = torch.autocast('cuda', torch.bfloat16)\nwith half:\n    y = model(x)\n", True),
+        ("with torch.autocast(accelerator.device.type):\n    y = model(x)\n", True),
+        ("with torch.autocast(device_type='cuda'):\n    y = model(x)\n", True),
+        ("with accelerator.autocast():\n    y = model(x)\n", False),  # which Accelerate switches off
+        ("with torch.autocast(kind):\n    y = model(x)\n", False),
+        (f"{AROUND}y = model.module(x)\n", False),  # past the engine
+        ("bare = accelerator.unwrap_model(model)\n" + AROUND + "y = bare(x)\n", False),
+        (f"{AROUND}y = teacher(x)\n", False),
+        ("def loss(net):\n    return net(x)\nloss(model)\n" + AROUND + "y = loss(model)\n", False),
+    ],
+)
+def test_autocast_around_a_prepared_model(calls, is_found):
+    script = "import torch\n" + PREPARED + calls
+    codes = [code for code, _, _ in found(script, STAGE_2, deepspeed="0.17.2")]
+    assert codes == (["DS824"] if is_found else [])
 
 
 LOAD = 'model = AutoModelForCausalLM.from_pretrained("m")\n'
@@ -467,3 +542,127 @@ def test_places_count_in_characters_and_lines_end_as_they_do():
     script = "# é\r\naccelerator = Accelerator(); n = 'é'; " + LOADS.format('"auto"').replace("\n", "\r\n")
     script = script.replace("; model", "\r\nx = 'é'; model")
     assert found(script, STAGE_3) == [("DS820", 3, '"auto"')]
+
+
+HF = "import deepspeed\nfrom transformers import AutoModelForCausalLM, LlamaForCausalLM\n"
+AUTO = "AutoModelForCausalLM"
+SETUP = "from ours import setup\nsetup()\n"
+TOLD = "kept = HfDeepSpeedConfig('ds.json')\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (f"{HF}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}", f"{AUTO}.from_pretrained"),
+        (f"{HF}model = AutoModelForCausalLM.from_config(c)\n{INITIALIZED}", f"{AUTO}.from_config"),
+        (f"{HF}model = AutoModelForCausalLM.from_config(c)\n{TOLD}{INITIALIZED}", f"{AUTO}.from_config"),
+        (f"{HF}{TOLD}model = LlamaForCausalLM(c)\n{INITIALIZED}", "LlamaForCausalLM"),
+        (f"{HF}{TOLD}model = AutoModelForCausalLM.from_config(c)\n{INITIALIZED}", None),
+        (f"{HF}model = LlamaForCausalLM(c)\n{INITIALIZED}", None),  # a new model, which may be small
+        (f"{HF}with deepspeed.zero.Init():\n    model = LlamaForCausalLM(c)\n{INITIALIZED}", None),
+        (f"{HF}{SETUP}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}", None),
+        (f"{HF}model = Net()\n{INITIALIZED}", None),
+    ],
+)  # fmt: skip
+def test_models_that_deepspeed_initialize_gets_whole(script, expected):
+    assert [(code, text) for code, _, text in found(script, STAGE_3)] == ([("DS825", expected)] if expected else [])
+    assert found(script, STAGE_2) == []
+
+
+RANKS = "inputs = prompts[torch.distributed.get_rank()]\nengine.module.generate(inputs{})\n"
+LOADED = f"{HF}{TOLD}model = AutoModelForCausalLM.from_pretrained('m')\n{INITIALIZED}"
+
+
+@pytest.mark.parametrize(
+    ("script", "transformers", "codes"),
+    [
+        (LOADED + RANKS.format(""), "4.27.4", ["DS869"]),
+        (LOADED + RANKS.format(""), "4.28.0", []),
+        (LOADED + RANKS.format(", synced_gpus=False"), "4.28.0", ["DS869"]),
+        (LOADED + RANKS.format(", synced_gpus=True"), "4.27.4", []),
+        (LOADED.replace(TOLD, "") + RANKS.format(""), "4.28.0", ["DS825", "DS869"]),
+    ],
+)
+def test_ranks_that_do_not_wait_for_each_others_texts(script, transformers, codes):
+    assert [code for code, _, _ in found(script, STAGE_3, transformers=transformers)] == codes
+    assert found(script, STAGE_2, transformers=transformers) == []
+
+
+def test_one_rank_generates_with_an_engine_for_inference():
+    script = (
+        LOADED.replace("engine, *_ = ", "engine = ")
+        .replace("'ds.json')\n", "'ds.json')[0]\n", 2)
+        .replace("HfDeepSpeedConfig('ds.json')[0]", "HfDeepSpeedConfig('ds.json')")
+    )
+    script += "if torch.distributed.get_rank() == 0:\n    engine.module.generate(inputs)\n"
+    assert [code for code, _, _ in found(script, STAGE_3)] == ["DS822"]
+
+
+READ = """\
+MICRO, STEPS = 1, 8
+def early(path):
+    with open(path) as file:
+        config = json.load(file)
+    config["train_micro_batch_size_per_gpu"] = MICRO
+    config["gradient_accumulation_steps"] = STEPS
+    config["train_batch_size"] = MICRO * STEPS * {}
+    return HfDeepSpeedConfig(config)
+"""
+BUILT = 'keep = early("ds.json")\nmodel = AutoModelForCausalLM.from_pretrained("m")\n' + INITIALIZED
+
+
+@pytest.mark.parametrize("ranks", ['int(os.environ["WORLD_SIZE"])', 'int(os.getenv("WORLD_SIZE", 1))', "2"])
+def test_batch_sizes_that_the_script_sets_too_early(ranks):
+    script = READ.format(ranks) + BUILT
+    assert [(code, line) for code, line, _ in found(script, STAGE_3)] == [("DS827", 10)]
+    assert found(script, STAGE_3, ranks=1) == []
+    made = script.replace("from_pretrained", "from_config")
+    assert [code for code, _, _ in found(made, STAGE_3)] == ["DS827"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        READ.format("1") + BUILT,
+        READ.format("count()") + BUILT,
+        READ.format("2") + "import deepspeed\ndeepspeed.init_distributed()\n" + BUILT,
+        READ.format("2") + BUILT.replace("keep = ", ""),  # the object is gone
+        READ.format("2").replace("    return", "    adapt(config)\n    return") + BUILT,
+        READ.format("2").replace("    return", "    if small:\n        config['train_batch_size'] = 8\n    return")
+        + BUILT,
+        READ.format("2").replace("    return", "    config.update(sizes)\n    return") + BUILT,
+        READ.format("2") + BUILT.replace('"ds.json"', '"other.json"', 1),
+        READ.format("2").replace("    return", "    config.update({'train_batch_size': 8})\n    return") + BUILT,
+    ],
+)
+def test_batch_sizes_of_the_script_that_are_right_or_not_known(changed):
+    assert [code for code, _, _ in found(changed, STAGE_3) if code == "DS827"] == []
+
+
+AUTO_SIZES = STAGE_3 | {"gradient_accumulation_steps": "auto"}
+EARLY_AUTO = 'keep = HfDeepSpeedConfig("ds.json")\nmodel = AutoModel.from_pretrained("m")\n'
+LATER = 'args = TrainingArguments("out", deepspeed="ds.json")\nTrainer(model, args).train()\n'
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [
+        (EARLY_AUTO + LATER, True),
+        ('keep = HfDeepSpeedConfig(json.load(open("ds.json")))\n' + EARLY_AUTO.partition("\n")[2] + LATER, True),
+        (EARLY_AUTO.replace("\nmodel", "\n" + LATER.partition("\n")[0] + "\nmodel") + LATER, False),
+        (EARLY_AUTO.replace("\nmodel", "\nfrom ours import parse\nparse()\nmodel") + LATER, False),
+        (EARLY_AUTO.replace("ds.json", "zero.json") + LATER, False),
+        (EARLY_AUTO.replace('("m")', '("m", quantization_config=q)') + LATER, False),
+    ],
+)
+def test_auto_that_the_model_is_built_with(script, is_found):
+    assert [code for code, _, _ in found(script, AUTO_SIZES) if code == "DS864"] == ["DS864"] * is_found
+    assert not [one for one in found(script, AUTO_SIZES | {"zero_optimization": {"stage": 2}}) if one[0] == "DS864"]
+    assert not [one for one in found(script, STAGE_3) if one[0] == "DS864"]
+
+
+def test_a_model_without_loaded_weights_that_is_built_before_the_config_is_known():
+    script = PREPARED.replace("from_pretrained", "from_config")
+    early = "\n".join([*script.split("\n")[1:2], *script.split("\n")[:1], *script.split("\n")[2:]])
+    assert [(code, line) for code, line, _ in found(early, STAGE_3)] == [("DS825", 1)]
+    assert found(script, STAGE_3) == []

@@ -124,7 +124,7 @@ def fixed(example: pages.Example, rule: Rule, safeties: tuple[str, ...]) -> str:
 
 
 def lines(report: FileReport) -> list[str]:
-    """The findings in the concise format, without the path."""
+    """The findings in the concise format, without the path of the config."""
     text = concise.render(Report([report], __version__), Terminal())
     return [line.removeprefix(f"{report.path}:") for line in text.splitlines()[: len(report.findings)]]
 

@@ -7,7 +7,8 @@ from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.knowledge.expressions import names_in
-from ds_lint.semantics.constructors import optimizer_constructor
+from ds_lint.semantics.constructors import evaluates_alone, optimizer_constructor
+from ds_lint.semantics.evaluation import trainer_call
 from ds_lint.semantics.features import is_on, zero_stage
 from ds_lint.source.spelling import as_json
 from ds_lint.source.tree import dotted
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _TRAINER: Stack = "trainer"
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
+_STEPS = ("scheduler", "params", "total_num_steps")
 _ASKS_FOR_16_BIT = (
     "mixed_precision != 'no'"  # the condition under which Accelerate rejects a mode that the config does not have
 )
@@ -39,14 +41,15 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
     """A value that differs from the training arguments, although the Trainer requires them to be equal."""
     prepared = _prepare(config)
     for mismatch in prepared.mismatches if prepared else ():
-        member = config.member(*mismatch.path)
+        section = config.written.at(mismatch.path[:-1])  # an engine that only evaluates has not all of its keys
+        member = section.member(mismatch.path[-1]) if section is not None else None
         if member is None or (mismatch.path in _PRECISIONS and _has_precision_conflict(config)):
             continue
         wanted, arithmetic = _wanted(config, mismatch)
         yield Problem(
             mismatch.path,
             member.value.span,
-            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but {wanted}: trainer.train() raises"
+            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but {wanted}: {trainer_call(config)} raises"
             f"{_unless(mismatch)}",
             {_TRAINER: rejected("initialize")},
             help=f'Set it to "auto", which the Trainer replaces with {as_json(mismatch.wanted)}, or change the '
@@ -128,6 +131,8 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     argument = config.argument("max_grad_norm") if _prepare(config) else None
     if argument is None or key is None or config.node("gradient_clipping") is not None:
         return
+    if evaluates_alone(config):
+        return
     default = key.facts.get("default")
     if not isinstance(default, (int, float)) or (argument.value or 0) == default:
         return
@@ -197,11 +202,13 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
     if setting.did != "inserted":
         return
     is_refused = any(mismatch.path == ("gradient_accumulation_steps",) for mismatch in prepared.mismatches)
+    if not is_refused and evaluates_alone(config):
+        return
     yield Problem(
         ("gradient_accumulation_steps",),
         config.opening,
         f"Accelerate adds `gradient_accumulation_steps` {setting.value}, not {as_json(steps.value)} as in the training "
-        f"arguments: {'trainer.train() raises' if is_refused else 'DeepSpeed uses it'}",
+        f"arguments: {f'{trainer_call(config)} raises' if is_refused else 'DeepSpeed uses it'}",
         {_TRAINER: rejected("initialize") if is_refused else RISK},
         help=f'Add "gradient_accumulation_steps": "auto", which the Trainer replaces with {as_json(steps.value)}.',
         label="no `gradient_accumulation_steps`",
@@ -224,7 +231,7 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
                 path,
                 member.value.span,
                 f'"auto" needs the hidden size, which {who} does not find in a {model.model_type} model: '
-                f"{_PREPARES[stack]} raises",
+                f"{'accelerator.prepare()' if stack == 'accelerate' else trainer_call(config)} raises",
                 {stack: rejected("initialize")},
                 help="Set a number, or delete the key to use DeepSpeed's default.",
                 label="no hidden size",
@@ -235,7 +242,7 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
             ("zero_optimization",),
             section.key_span,
             f"transformers {config.knowledge.target['transformers']} needs a `hidden_size`, but a {model.model_type} "
-            "model has none: trainer.train() raises",
+            f"model has none: {trainer_call(config)} raises",
             {_TRAINER: rejected("initialize")},
             help='Upgrade transformers: this release reads the hidden size of every model, even if no key is "auto".',
             label="no hidden size",
@@ -318,9 +325,6 @@ def _prepare_with_model(config: Config) -> PreparedConfig | None:
     return prepare(config)
 
 
-_PREPARES: dict[Stack, str] = {"trainer": "trainer.train()", "accelerate": "accelerator.prepare()"}
-
-
 def _has_precision_conflict(config: Config) -> bool:
     """Whether Accelerate rejects the 16-bit mode of the training arguments because of the one in the config."""
     prepared = _prepare(config)
@@ -335,6 +339,8 @@ def _is_on(config: Config, name: str) -> bool:
 def _wanted(config: Config, mismatch: Mismatch) -> tuple[str, str]:
     """What the training arguments have: the argument and its origin, or the value, and for the help its arithmetic."""
     arguments, wanted = [config.argument(name) for name in mismatch.names], as_json(mismatch.wanted)
+    if mismatch.path == _STEPS and evaluates_alone(config):
+        return f"a run without training has {wanted} steps", ""
     if len(arguments) == 1 and arguments[0] is not None:
         has_same_name = mismatch.names[0] == mismatch.path[-1]
         who = "the training arguments have" if has_same_name else f"`{mismatch.names[0]}` is"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.evaluation import evaluated_alone
 from ds_lint.semantics.features import (
     adapter_argument,
-    evaluated_alone,
     recomputation_argument,
     set_argument,
     zero_stage,
@@ -59,28 +59,32 @@ def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
         )
 
 
-_METHODS = {"do_eval": "evaluate", "do_predict": "predict"}
-
-
-@rule("DS641", "evaluation-below-stage-3", severity="warning", effects=("risk",), keys=("zero_optimization",))
+@rule("DS641", "evaluation-below-stage-3", severity="warning", effects=("rejected", "risk"))
 def evaluation_below_stage_3(config: Config) -> Iterator[Problem]:
     """A run that evaluates or predicts without training, for which the Trainer accepts only ZeRO-3.
 
     Source: ``deepspeed_init`` in ``transformers/integrations/deepspeed.py``.
     """
-    stage, name = zero_stage(config), evaluated_alone(config)
+    stage, alone, launch = zero_stage(config), evaluated_alone(config), config.facts.launch
     node = config.node(*STAGE) or config.node("zero_optimization")
-    argument = config.argument(name) if name is not None else None
-    if name is None or argument is None or node is None or stage in (None, 3):
+    if alone is None or stage in (None, 3) or config.written.kind != "object":
         return
+    argument = config.argument(alone.argument) if alone.argument else None
+    what = f"`{alone.argument}` without `do_train`"
+    if launch is not None and alone.call is not None and not alone.argument:
+        what = f"`{alone.call.function}`, {launch.at(alone.call.place)}, without training"
     yield Problem(
-        STAGE,
-        node.span,
-        f"`{name}` without `do_train` needs stage 3, but the stage is {stage}: trainer.{_METHODS[name]}() raises",
-        {"trainer": RISK},
+        STAGE if node is not None else None,
+        node.span if node is not None else config.opening,
+        f"{what} needs stage 3, but the stage is {stage}: trainer.{alone.method}() raises",
+        {"trainer": RISK if alone.call is None else rejected("initialize")},
         help="Run without DeepSpeed, or with a stage 3 config, the only one that the Trainer accepts without training.",
         label="not stage 3",
-        related=given_at(argument, name),
+        severity="warning" if alone.call is None else "error",
+        related=[
+            *alone.related(launch),
+            *(given_at(argument, alone.argument) if argument is not None else []),
+        ],
     )
 
 

@@ -8,6 +8,8 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, zero_stage
 from ds_lint.source.counts import count
+from ds_lint.targets.pin import is_exact
+from ds_lint.targets.releases import allowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ _ONE_PROCESS = (
     "Set RANK and LOCAL_RANK to 0 and WORLD_SIZE to 1: a notebook is one process. For several GPUs, use "
     "`notebook_launcher` of Accelerate, or write the script into a file and start it with `!deepspeed` or `!torchrun`."
 )
+# The releases of PyTorch before torch.distributed.launch wrote ``--local-rank``: the newest of each line.
+_LAST_WITHOUT_DASHES = ("1.8.2", "1.9.1", "1.10.2", "1.11.0", "1.12.1", "1.13.0", "1.13.1")
 _LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI, and needs mpi4py for that."
 
 
@@ -54,7 +58,7 @@ def zero_on_one_rank(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS830", "no-launcher", severity="warning", effects=("rejected", "no-effect", "risk"), keys=())
+@rule("DS830", "no-launcher", severity="warning", effects=("rejected", "no-effect", "risk"), keys=(), elsewhere=True)
 def no_launcher(config: Config) -> Iterator[Problem]:
     """Python starts the script, and nothing tells it which rank it is.
 
@@ -74,7 +78,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {launch.launch.script}, {launch.origin}, {has}: {happens}",
+        f"`{launch.launch.launcher}` starts {launch.launch.script} {has}: {happens}",
         outcome,
         help="Start the script with `deepspeed`, `torchrun` or `accelerate launch`, also on one GPU"
         + (", or set all of these variables for each rank." if given else ".")
@@ -106,7 +110,7 @@ def _of_notebook(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"the notebook trains in its own process, {launch.origin}, {has}: {happens}",
+        f"the notebook trains in its own process {has}: {happens}",
         outcome,
         help=advice,
         label=label,
@@ -115,7 +119,7 @@ def _of_notebook(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
     )
 
 
-@rule("DS831", "launcher-in-launcher", severity="error", effects=("rejected", "risk"), keys=())
+@rule("DS831", "launcher-in-launcher", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
 def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     """A launcher that starts another one, or ``srun`` and ``mpirun`` that start several on a node."""
     launch = config.facts.launch
@@ -125,17 +129,16 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     if around.inside is not None and around.is_run_by_python:
         happens = f"Python finds no file `{around.inside}`, and every process stops"
         outcome = rejected("initialize")
-        message = f"`{name}` starts `{around.inside}` as a Python script, {launch.origin}: {happens}"
+        message = f"`{name}` starts `{around.inside}` as a Python script: {happens}"
     elif around.inside is not None:
         outcome = RISK
         message = (
-            f"`{name}` starts `{around.inside}` in each of its processes, {launch.origin}: each is a run of its own on "
-            "the same GPUs"
+            f"`{name}` starts `{around.inside}` in each of its processes: each is a run of its own on the same GPUs"
         )
     elif (around.starts or 1) > 1 and (around.processes or 1) > 1:
         outcome = RISK
         message = (
-            f"`{around.around}` starts `{name}` {around.starts} times on each node, {launch.origin}, each with "
+            f"`{around.around}` starts `{name}` {around.starts} times on each node, each with "
             f"{around.processes} processes: {around.starts} runs share the GPUs"
         )
     else:
@@ -156,7 +159,7 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected",), keys=())
+@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected",), keys=(), elsewhere=True)
 def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     """More processes on a node than GPUs that they see.
 
@@ -178,7 +181,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.origin} "
+        f"`{launch.launch.launcher}` starts {processes} processes on each node, but {gpus.origin} "
         f"gives them {gpus.number} GPU{more}: the run stops",
         rejected("initialize"),
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
@@ -189,7 +192,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS833", "visible-devices-ignored", severity="warning", effects=("ignored",), keys=())
+@rule("DS833", "visible-devices-ignored", severity="warning", effects=("ignored",), keys=(), elsewhere=True)
 def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     """``CUDA_VISIBLE_DEVICES`` beside options of ``deepspeed`` that choose other GPUs.
 
@@ -208,7 +211,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`deepspeed` ignores {around.gpus.origin} beside `{option}`, {launch.origin}: the ranks run on GPU"
+        f"`deepspeed` ignores {around.gpus.origin} beside `{option}`: the ranks run on GPU"
         f"{'' if len(chosen) == 1 else 's'} {_listed(map(str, chosen))}",
         IGNORED,
         help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
@@ -219,7 +222,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS834", "refused-launcher-options", severity="error", effects=("rejected",), keys=())
+@rule("DS834", "refused-launcher-options", severity="error", effects=("rejected",), keys=(), elsewhere=True)
 def refused_launcher_options(config: Config) -> Iterator[Problem]:
     """Options of ``deepspeed`` that it rejects together.
 
@@ -236,7 +239,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`deepspeed` raises a ValueError, {launch.origin}: {message}",
+        f"`deepspeed` raises a ValueError: {message}",
         rejected("initialize"),
         help=advice,
         label="not launched",
@@ -245,7 +248,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=())
+@rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=(), elsewhere=True)
 def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     """``torchrun`` on several nodes that look for the first of them on themselves.
 
@@ -264,7 +267,7 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`torchrun` runs on {launch.nodes} nodes {what}, {launch.origin}: each node waits for itself until a timeout",
+        f"`torchrun` runs on {launch.nodes} nodes {what}: each node waits for itself until a timeout",
         RISK,
         help="Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
         f"Each node looks for the first one at {host or '127.0.0.1'}, which is itself."
@@ -318,7 +321,14 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS836", "resume-with-other-ranks", severity="error", effects=("rejected",), keys=("zero_optimization",))
+@rule(
+    "DS836",
+    "resume-with-other-ranks",
+    severity="error",
+    effects=("rejected",),
+    keys=("zero_optimization",),
+    elsewhere=True,
+)
 def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     """A checkpoint of the project that another number of ranks has written.
 
@@ -335,7 +345,7 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("zero_optimization", "stage"),
         stage.value.span,
-        f"{launch.origin} resumes on {ranks} rank{'' if ranks == 1 else 's'}, but the checkpoint {checkpoint.path} is "
+        f"the launch resumes on {ranks} rank{'' if ranks == 1 else 's'}, but the checkpoint {checkpoint.path} is "
         f"of {checkpoint.ranks} rank{'' if checkpoint.ranks == 1 else 's'}: DeepSpeed raises",
         rejected("train"),
         help=f"Start {checkpoint.ranks} ranks, or convert the checkpoint with ds_to_universal.py and set "
@@ -382,7 +392,7 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS839", "option-in-redirection", severity="error", effects=("risk",), keys=())
+@rule("DS839", "option-in-redirection", severity="error", effects=("risk",), keys=(), elsewhere=True)
 def option_in_redirection(config: Config) -> Iterator[Problem]:
     """``<`` and ``>`` around a placeholder, which the shell takes for redirections: an option is the name of a file."""
     launch = config.facts.launch
@@ -395,7 +405,7 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"the shell takes {_listed(f'`{one}`' for one in redirections)} for redirections, {launch.origin}: "
+        f"the shell takes {_listed(f'`{one}`' for one in redirections)} for redirections: "
         f"the script does not get {lost}",
         RISK,
         help="Replace the placeholder in `<` and `>` with the arguments that it stands for, or delete it. A file that "
@@ -404,6 +414,52 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
         related=[_launched(launch, "redirections")],
         subject=tuple(redirections),
     )
+
+
+@rule("DS866", "local-rank-not-parsed", severity="error", effects=("rejected", "risk"), keys=())
+def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
+    """A launcher that gives the script its local rank as an option, and a parser that does not know it.
+
+    Sources: ``main`` in ``deepspeed/launcher/launch.py``, ``config_from_args`` in ``torch/distributed/run.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or launch.script is None:
+        return
+    option, program = launch.launch.added_option, _program(launch)
+    for parser in launch.script.calls.parsers if option else ():
+        if parser.kind == "file":
+            file = _only_file(launch)
+            if file is None:
+                continue
+            message = (
+                f"`{program}` puts `{option}=N` before {file}, {launch.origin}: {launch.launch.script} does not read "
+                "the file, and raises"
+            )
+            outcome, severity = rejected("initialize"), None
+        elif option in parser.takes:
+            continue
+        else:
+            is_older = bool(parser.takes) and option == "--local-rank" and _may_be_without_dashes(config)
+            if is_older and not _may_be_with_dashes(config):
+                continue
+            message = (
+                f"`{program}` passes `{option}=N`, {launch.origin}, which `{parser.function}`, "
+                f"{launch.at(parser.place)}, does not know: the script stops"
+            )
+            outcome, severity = (RISK, "warning") if is_older else (rejected("initialize"), None)
+        key, span = _place(config)
+        yield Problem(
+            key,
+            span,
+            message,
+            outcome,
+            help=_how_to_parse(launch, option, takes=parser.takes),
+            label="not launched",
+            severity=severity,
+            related=[*launch.related(parser.place, "does not know the option"), _launched(launch, f"adds `{option}`")],
+            subject=(option, parser.function, launch.launch.script),
+        )
+        return
 
 
 def _may_load_other_ranks(config: Config) -> bool:
@@ -501,6 +557,37 @@ def _lack_of_nodes(launch: LaunchFacts) -> tuple[str, str] | None:
     return (
         f"`--num_nodes {nodes}` needs a hostfile, and there is none unless it is {_HOSTFILE}",
         "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
+    )
+
+
+def _may_be_without_dashes(config: Config) -> bool:
+    """Whether PyTorch may be of the releases whose launcher writes ``--local_rank``."""
+    pin = config.basis.pins.get("torch")
+    return pin is None or bool(allowed(pin.specifier, _LAST_WITHOUT_DASHES))
+
+
+def _may_be_with_dashes(config: Config) -> bool:
+    pin = config.basis.pins.get("torch")
+    return pin is None or not is_exact(pin.specifier) or not _may_be_without_dashes(config)
+
+
+def _program(launch: LaunchFacts) -> str:
+    return launch.launch.launcher if launch.launch.launcher == "deepspeed" else "torch.distributed.launch"
+
+
+def _only_file(launch: LaunchFacts) -> str | None:
+    """The file that is the only word behind the script."""
+    words = launch.launch.flags
+    is_file = len(words) == 1 and (words[0] or "-").endswith((".json", ".yaml", ".yml"))
+    return words[0] if is_file and not launch.is_open else None
+
+
+def _how_to_parse(launch: LaunchFacts, option: str, *, takes: tuple[str, ...]) -> str:
+    other = "`deepspeed --no_local_rank`" if launch.launch.launcher == "deepspeed" else "`torchrun`"
+    older = " PyTorch 1 writes it with `_`." if takes else ""
+    return (
+        f"Start the script with {other}, which passes no option, and read LOCAL_RANK from the environment, or define "
+        f"`{option}` in the parser.{older}"
     )
 
 

@@ -7,6 +7,7 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import (
     has_kernel_of_gpu_only,
+    has_no_optimizer,
     offloads_optimizer,
     optimizer_constructor,
     script_optimizers,
@@ -88,6 +89,8 @@ def nvme_path_missing(config: Config) -> Iterator[Problem]:
                 severity="warning",
             )
         if path is not None and path.kind != "null":
+            continue
+        if name == "offload_optimizer" and has_no_optimizer(config):
             continue
         yield Problem(
             (ZERO, name, "device"),
@@ -395,7 +398,7 @@ def old_offload_with_own_optimizer(config: Config) -> Iterator[Problem]:
     optimizer with DeepSpeed's for the CPU; ``_configure_optimizer`` in ``deepspeed/runtime/engine.py`` rejects others.
     """
     member = config.member(*OLD_OFFLOAD)
-    if member is not None and is_old_offload_unseen(config):
+    if member is not None and is_old_offload_unseen(config) and not has_no_optimizer(config):
         yield Problem(
             OLD_OFFLOAD,
             member.key_span,

@@ -12,6 +12,7 @@ from ds_lint.semantics.constructors import (
     Constructor,
     brings_optimizer,
     brings_scheduler,
+    has_no_optimizer,
     named_constructor,
     names_optimizer,
     offloads_optimizer,
@@ -351,7 +352,7 @@ def negative_clipping(config: Config) -> Iterator[Problem]:
     """A negative ``gradient_clipping``, which disables clipping."""
     member = config.member("gradient_clipping")
     limit = number(member.value.value) if member else None
-    if member is not None and limit is not None and limit < 0:
+    if member is not None and limit is not None and limit < 0 and not has_no_optimizer(config):
         yield Problem(
             ("gradient_clipping",),
             member.value.span,

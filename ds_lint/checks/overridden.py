@@ -5,7 +5,12 @@ from __future__ import annotations
 from ds_lint.diagnostics.problem import OVERRIDDEN, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.semantics.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
+from ds_lint.semantics.constructors import (
+    evaluates_alone,
+    offloads_optimizer,
+    optimizer_constructor,
+    scheduler_constructor,
+)
 from ds_lint.semantics.features import is_truthy, model_dtype, number, zero_stage
 from ds_lint.semantics.related import given_at
 from ds_lint.semantics.schedules import TRAINERS_NAMES
@@ -127,6 +132,8 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
     force = config.node("zero_force_ds_cpu_optimizer")
     if optim is None or member is None or "trainer" not in config.stacks or not offloads_optimizer(config):
         return
+    if evaluates_alone(config):
+        return
     if config.node("optimizer") is not None or not _prepares(config):
         return
     if force is not None and not is_truthy(force):
@@ -169,6 +176,8 @@ def adagrad_at_zero(config: Config) -> Iterator[Problem]:
     member = config.member("zero_optimization")
     if optim is None or member is None or not stage or optim.value != "adagrad" or config.stack != "trainer":
         return
+    if evaluates_alone(config):
+        return
     if config.node("optimizer") is not None or offloads_optimizer(config) or config.node("data_types") is not None:
         return  # optim-overridden, optim-replaced-by-offload; a wider gradient accumulation has its own optimizer
     yield Problem(
@@ -192,6 +201,8 @@ def schedule_of_wrapped_optimizer(config: Config) -> Iterator[Problem]:
     """
     schedule = config.argument("lr_scheduler_type")
     if schedule is None or config.stack != "trainer" or not _asks_for_defaults(config, str(schedule.value)):
+        return
+    if evaluates_alone(config):
         return
     if config.node("optimizer") is not None or config.node("scheduler") is not None:
         return  # the schedule is built on the optimizer of the config, or not at all

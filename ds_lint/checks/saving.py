@@ -5,11 +5,10 @@ from __future__ import annotations
 from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.semantics.constructors import may_have_bf16_optimizer, names_optimizer
+from ds_lint.semantics.constructors import has_no_optimizer, may_have_bf16_optimizer, names_optimizer
 from ds_lint.semantics.features import (
     adapter_argument,
     bf16_section,
-    evaluated_alone,
     is_on,
     is_truthy,
     set_argument,
@@ -70,7 +69,7 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
     ``Trainer.save_model`` in ``transformers/trainer.py``, ``get_state_dict`` in ``accelerate/accelerator.py``.
     """
     stage = _stage_without_gathering(config)
-    if "deepspeed" in config.stacks or stage is None or not _is_for_training(config) or evaluated_alone(config):
+    if "deepspeed" in config.stacks or stage is None or not _is_for_training(config) or has_no_optimizer(config):
         return
     if config.stack == "trainer" and adapter_argument(config):
         return  # empty_adapter_on_save, and since transformers 5 no problem
@@ -288,7 +287,7 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
     """
     path = ("zero_optimization", "offload_optimizer", "device")
     member = config.member(*path)
-    if member is None or member.value.value != "nvme" or zero_stage(config) != 3:
+    if member is None or member.value.value != "nvme" or zero_stage(config) != 3 or has_no_optimizer(config):
         return
     resumed = None
     severity: Severity

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Related, Stack
+    from ds_lint.launches.model_building import WholeModel
+    from ds_lint.launches.model_loading import EarlyPartition
     from ds_lint.launches.script_calls import ScriptCalls
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.semantics.config import Config
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 ZERO = "zero_optimization"
 _STAGE = (ZERO, "stage")
+_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_OF_ENGINES: tuple[Stack, ...] = ("deepspeed", "accelerate")  # whose scripts call the engine themselves
 _WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 _EMPTY_ADAPTERS = (
     " Every adapter weight of more elements than `stage3_param_persistence_threshold` is partitioned, and empty."
@@ -92,7 +96,7 @@ def called_on_one_rank(config: Config) -> Iterator[Problem]:
             RISK,
             help=f"Call `{call.function}` on every rank, and keep only what follows, such as printing, under the "
             "condition.",
-            label="weights are on all ranks" if call.at_stage_3 else "every rank saves its part",
+            label="weights are on all ranks" if call.at_stage_3 else "on several ranks",
             related=[
                 *_related(config, call.place, "called on one rank"),
                 *_related(config, call.condition, "on one rank"),
@@ -140,7 +144,7 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
     """
     calls = _calls(config)
     first = next(iter(config.root.members), None)
-    if calls is None or first is None or is_on(config, "torch_autocast"):
+    if calls is None or first is None or is_on(config, "torch_autocast") or config.stack not in _OF_ENGINES:
         return
     raises = config.knowledge.does("autocast-around-the-engine-raises")
     if not raises and not config.knowledge.does("engine-sets-its-own-autocast"):
@@ -158,7 +162,7 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
             None,
             first.key_span,
             f"`torch.autocast` around `{call.function}(...)`, {_at(config, call.place)}, {happens}",
-            {"deepspeed": outcome},
+            {config.stack: outcome},
             help="Delete the `torch.autocast` of the script, and set `torch_autocast` or `bf16` in the config."
             + (" The engine raises an AssertionError." if raises else " The engine disables autocast."),
             label="without `torch_autocast`",
@@ -178,22 +182,51 @@ def model_loaded_before_config(config: Config) -> Iterator[Problem]:
         return
     if config.world_size == 1 and config.value(ZERO, "offload_param", "device") not in ("cpu", "nvme"):
         return  # which has all partitions
-    for load in calls.loads:
-        if load.setup_after is not None:
-            setup, place = load.setup_after
-            yield Problem(
-                _STAGE,
-                stage.value.span,
-                f"`{load.function}`, {_at(config, load.place)}, runs before `{setup}`, {_at(config, place)}: "
-                "every rank loads the whole model",
-                RISK,
-                help=f"Call `{setup}` before `{load.function}`, so that transformers knows of stage 3.",
-                label="partitions the model too late",
-                related=[
-                    *_related(config, load.place, "loads the whole model"),
-                    *_related(config, place, "tells transformers of stage 3"),
-                ],
-            )
+    late = [(load.function, load.place, *load.setup_after) for load in calls.loads if load.setup_after is not None]
+    reported = (*late, *calls.built_whole)
+    for function, made, setup, place in reported:
+        does = "builds" if function.endswith("from_config") else "loads"
+        yield Problem(
+            _STAGE,
+            stage.value.span,
+            f"`{function}`, {_at(config, made)}, runs before `{setup}`, {_at(config, place)}: "
+            f"every rank {does} the whole model",
+            RISK,
+            help=f"Call `{setup}` before `{function}`, so that transformers knows of stage 3.",
+            label="partitions the model too late",
+            related=[
+                *_related(config, made, f"{does} the whole model"),
+                *_related(config, place, "tells transformers of stage 3"),
+            ],
+        )
+    whole = calls.whole
+    if whole is not None and calls.unkept is None and whole.place not in {made for _, made, _, _ in reported}:
+        yield _made_whole(config, whole, stage)
+
+
+def _made_whole(config: Config, whole: WholeModel, stage: Member) -> Problem:
+    """A model that is made whole, although or because transformers does not know of stage 3."""
+    makes = "loads" if whole.function.endswith("from_pretrained") else "builds"
+    at, after = _at(config, whole.place), _at(config, whole.setup[1]) if whole.setup is not None else ""
+    every = f"every rank {makes} the whole model"
+    if not whole.is_load:
+        message = f"`{whole.function}(...)`, {at}, is not partitioned by transformers: {every}"
+        advice = "Make it with `from_config` of its Auto class, or inside of `deepspeed.zero.Init`."
+    elif whole.setup is not None:
+        message = f"`{whole.function}`, {at}, runs before `{whole.setup[0]}`, {after}: {every}"
+        advice = f"Call `{whole.setup[0]}` before `{whole.function}`, so that transformers knows of stage 3."
+    else:
+        message = f"there is no `HfDeepSpeedConfig` before `{whole.function}`, {at}: {every}"
+        advice = (
+            "Assign `HfDeepSpeedConfig(config)`, with the config of the engine, to a variable before the model is "
+            "made, and keep it: transformers then partitions the model as it makes it."
+        )
+    related = _related(config, whole.place, f"{makes} the whole model")
+    if whole.setup is not None:
+        related += _related(config, whole.setup[1], "tells transformers of stage 3")
+    return Problem(
+        _STAGE, stage.value.span, message, RISK, help=advice, label="partitions the model too late", related=related
+    )
 
 
 @rule("DS826", "config-not-kept-alive", severity="warning", effects=("risk",), keys=(ZERO,))
@@ -222,36 +255,68 @@ def config_not_kept_alive(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS827", "batch-size-before-init", severity="error", effects=("rejected",), keys=("train_batch_size",))
+@rule("DS827", "batch-size-before-init", severity="error", effects=("rejected",), keys=("train_batch_size", ZERO))
 def batch_size_before_init(config: Config) -> Iterator[Problem]:
     """A config that is read for ``zero.Init`` before deepspeed.comm knows the number of ranks.
 
     Source: ``DeepSpeedConfig.__init__`` in ``deepspeed/runtime/config.py``.
     """
-    calls, ranks = _calls(config), config.world_size
-    early = calls.early if calls is not None else None
-    if early is None or ranks is None or ranks == 1 or (early.is_by_transformers and _stage_3(config) is None):
+    early, ranks = _early(config), config.world_size
+    if early is None or not early.is_alone or ranks is None or ranks == 1:
         return
-    if early.config is not None and early.config.rpartition("/")[2] != config.document.path.rpartition("/")[2]:
+    in_file = {name: _size_in_file(config, name) for name in _BATCH}
+    in_script = {name: None if size is None else size.on(ranks) for name, size in early.config.sizes}
+    whole, micro, steps = ({**in_file, **in_script}[name] for name in _BATCH)
+    if whole is None or micro is None or steps is None or whole == micro * steps:
         return
-    member = config.member("train_batch_size")
-    whole, micro, steps = (
-        node.value if (node := config.node(name)) is not None and type(node.value) is int else None
-        for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-    )
-    if member is None or whole is None or micro is None or steps is None or whole != micro * steps * ranks:
+    if not in_script and whole != micro * steps * ranks:  # they contradict each other for the ranks, too
+        return
+    member = config.member("train_batch_size") or config.member(*_STAGE)
+    if member is None:
         return
     yield Problem(
-        ("train_batch_size",),
-        member.value.span,
+        ("train_batch_size",) if member.key == "train_batch_size" else _STAGE,
+        member.key_span if in_script else member.value.span,
         f"`{early.function}`, {_at(config, early.place)}, runs before deepspeed.init_distributed and raises: "
         f"{whole} is not {micro} * {steps} * 1",
-        {"deepspeed": rejected("initialize")},
-        help="Call deepspeed.init_distributed() before the model is built, or delete `gradient_accumulation_steps`. "
-        "Until then, DeepSpeed takes the world size for 1, and raises an AssertionError when it reads the config.",
-        label=f"needs {ranks} ranks",
+        rejected("initialize"),
+        help="Call deepspeed.init_distributed() before the model is built, or "
+        + (
+            "set no `train_batch_size`. "
+            if "train_batch_size" in in_script
+            else "delete `gradient_accumulation_steps`. "
+        )
+        + "Until then, DeepSpeed takes the world size for 1, and raises an AssertionError when it reads the config.",
+        label=f"needs {ranks} ranks" if not in_script else "set in the script",
         related=_related(config, early.place, "reads the config for one rank"),
     )
+
+
+@rule("DS864", "auto-read-by-zero-init", severity="error", effects=("rejected",), keys=_BATCH)
+def auto_read_by_zero_init(config: Config) -> Iterator[Problem]:
+    """An "auto" in the config of an ``HfDeepSpeedConfig``, by which a model is built before the Trainer fills it in.
+
+    Source: ``get_init_context`` in ``transformers/modeling_utils.py`` hands ``zero.Init`` the config as it is.
+    """
+    early = _early(config)
+    if early is None or config.stack not in _WITH_TRANSFORMERS:
+        return
+    in_script = dict(early.config.sizes)
+    for name in _BATCH:
+        member = config.member(name)
+        if member is None or not _is_auto(config, name) or name in in_script:
+            continue
+        yield Problem(
+            (name,),
+            member.key_span,
+            f'`{early.function}`, {_at(config, early.place)}, reads `{name}` "auto" and raises: nothing filled it in',
+            dict.fromkeys(_WITH_TRANSFORMERS, rejected("initialize")),
+            help="Delete the `HfDeepSpeedConfig` and make the training arguments or the Accelerator before the model: "
+            'they tell transformers of stage 3, with values for "auto". DeepSpeed raises a TypeError.',
+            label="not filled in yet",
+            related=_related(config, early.place, "reads the config"),
+        )
+        return
 
 
 @rule("DS828", "weights-gathered-per-token", severity="warning", effects=("risk",), keys=(ZERO,))
@@ -307,10 +372,64 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
         )
 
 
+@rule("DS869", "generation-not-synced", severity="warning", effects=("risk",), keys=(ZERO,))
+def generation_not_synced(config: Config) -> Iterator[Problem]:
+    """Ranks that generate different texts with partitioned weights, without ``synced_gpus``.
+
+    Source: ``GenerationMixin.generate`` in ``transformers/generation/utils.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    if calls is None or stage is None or config.world_size == 1:
+        return
+    is_automatic = config.knowledge.stack_does("generation-is-synced-at-stage-3")
+    release = config.knowledge.target["transformers"]
+    for call in calls.generations:
+        if call.is_switched_off:
+            why, advice = " has `synced_gpus=False`", "Pass `synced_gpus=True`"
+        elif not is_automatic:
+            why = f" has no `synced_gpus`, which transformers {release} leaves off"
+            advice = "Pass `synced_gpus=True`"
+        elif call.is_known is False:
+            why = " has no `synced_gpus`, and transformers does not know of stage 3"
+            advice = "Pass `synced_gpus=True`, or make an `HfDeepSpeedConfig` before the model"
+        else:
+            continue
+        yield Problem(
+            _STAGE,
+            stage.value.span,
+            f"`{call.function}`, {_at(config, call.place)},{why}: the run hangs once a rank has its text",
+            RISK,
+            help=f"{advice}. The ranks generate texts of different lengths, and each token gathers weights from all "
+            "ranks.",
+            label="weights are on all ranks",
+            related=_related(config, call.place, "ranks do not wait for each other"),
+        )
+
+
 def _calls(config: Config) -> ScriptCalls | None:
     """What the script does that the launch starts."""
     launch = config.facts.launch
     return launch.script.calls if launch is not None and launch.script is not None and launch.stack else None
+
+
+def _early(config: Config) -> EarlyPartition | None:
+    """What builds the model by a config that the script hands over itself, if it is this config."""
+    calls = _calls(config)
+    early = calls.early if calls is not None else None
+    if early is None or not early.config.is_known or (early.is_by_transformers and _stage_3(config) is None):
+        return None
+    path = early.config.path
+    return early if path is None or path.rpartition("/")[2] == config.document.path.rpartition("/")[2] else None
+
+
+def _is_auto(config: Config, name: str) -> bool:
+    node = config.written.at((name,))
+    return node is not None and node.value == AUTO
+
+
+def _size_in_file(config: Config, name: str) -> int | None:
+    node = config.written.at((name,))
+    return node.value if node is not None and type(node.value) is int else None
 
 
 def _at(config: Config, place: CodePlace) -> str:

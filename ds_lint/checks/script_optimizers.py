@@ -12,11 +12,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Stage
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.launches.script_optimizers import HandedObject, ScriptOptimizers
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
+_AT_PREPARE: Stage = "initialize"
+_AT_STEP: Stage = "train"
 
 
 @rule("DS870", "optimizer-in-config-and-script", severity="warning", effects=("overridden", "rejected"), keys=())
@@ -103,7 +106,7 @@ def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
         return
     optimizer, scheduler = handed.optimizer, handed.scheduler
     found: tuple[HandedObject, str, str] | None = None
-    raises = "accelerator.prepare raises a ValueError"
+    raises, stage = "accelerator.prepare raises a ValueError", _AT_PREPARE
     if optimizer is not None and optimizer.is_placeholder and config.member("optimizer") is None:
         found = (
             optimizer,
@@ -111,9 +114,14 @@ def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
             "Add `optimizer` to the config, or make an optimizer of torch.",
         )
     elif scheduler is not None and scheduler.is_placeholder and config.member("scheduler") is None:
-        if not handed.has_callable:
+        takes_callable = config.knowledge.stack_does("placeholders-take-a-callable")
+        if not handed.has_callable or not takes_callable:
             advice = "Add `scheduler` to the config, or make a scheduler of torch."
             found = scheduler, "the config has no `scheduler`", advice
+        elif handed.has_optimizer is False or (optimizer is not None and not optimizer.is_placeholder):
+            advice = "Make a scheduler of torch, or pass `DummyOptim` for an `optimizer` of the config."
+            found = scheduler, "Accelerate makes its schedule beside DummyOptim only", advice
+            raises, stage = "scheduler.step() raises an AttributeError", _AT_STEP
     elif optimizer is not None and optimizer.is_placeholder and scheduler is not None and not scheduler.is_placeholder:
         advice = "Make `DummyScheduler` for the `scheduler` of the config, or an optimizer of torch."
         found = optimizer, f"{scheduler.name.rpartition('.')[2]} cannot schedule it", advice
@@ -125,7 +133,7 @@ def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
         None,
         config.document_start,
         f"the script passes {_named(made, '')}, {launch.at(made.place)}, but {why}: {raises}",
-        {"accelerate": rejected("initialize")},
+        {"accelerate": rejected(stage)},
         help=advice,
         label="not what the script expects",
         related=launch.related(made.place, "made here"),

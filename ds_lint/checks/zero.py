@@ -6,6 +6,7 @@ from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, 
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import (
+    has_no_optimizer,
     may_have_bf16_optimizer,
     names_optimizer,
     offloads_optimizer,
@@ -61,6 +62,8 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     """ZeRO in a config without an optimizer: the script must pass one."""
     stage = zero_stage(config)
     member, launch = config.member(ZERO), config.facts.launch
+    if config.stack == "accelerate" and stage in (1, 2):
+        yield from _prepared_without_optimizer(config, stage)
     if config.stack != "deepspeed" or not stage or member is None or config.value("optimizer", "type") is not None:
         return
     if config.call is not None or config.facts.optimizer is not None or (launch is not None and launch.fills_in):
@@ -70,16 +73,24 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         return  # at stage 3, a script that does not train needs none
     raising = "the first backward pass" if stage == 3 else "deepspeed.initialize"
     if launch is not None and handed is not None and handed.has_optimizer is False:
+        call = launch.script.calls.inference if launch.script is not None else None
+        related, advice = launch.related(handed.place, "no `optimizer=`"), _how_to_bring_an_optimizer(config)
+        who = f"gets no optimizer, neither from the config nor from the script, {launch.at(handed.place)}"
+        if call is not None:
+            who = f"needs an optimizer, but the script only runs the model (`{call.function}`, {launch.at(call.place)})"
+            related += launch.related(call.place, "runs the model")
+            advice = "Set `stage` to 3, the only one for inference: it partitions the weights. Or delete the section."
+        elif not handed.trains:
+            advice += " For inference, use stage 3."
         yield Problem(
             (ZERO,),
             member.key_span,
-            f"ZeRO stage {stage} gets no optimizer, neither from the config nor from the script, "
-            f"{launch.at(handed.place)}: {raising} raises",
+            f"ZeRO stage {stage} {who}: {raising} raises",
             rejected("train" if stage == 3 else "initialize"),
-            help=_how_to_bring_an_optimizer(config) + ("" if handed.trains else " For inference, use stage 3."),
+            help=advice,
             label=f"stage {stage}, no optimizer",
             severity="error",
-            related=launch.related(handed.place, "no `optimizer=`"),
+            related=related,
         )
         return
     yield Problem(
@@ -91,6 +102,28 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         help=_how_to_bring_an_optimizer(config),
         label=f"stage {stage}, no optimizer",
     )
+
+
+def _prepared_without_optimizer(config: Config, stage: int) -> Iterator[Problem]:
+    """A model that ``accelerator.prepare`` gets without an optimizer, which may come in a later call."""
+    launch, member = config.facts.launch, config.member(ZERO)
+    script = launch.script if launch is not None else None
+    if launch is None or script is None or member is None or config.node("optimizer") is not None:
+        return
+    for call in script.calls.prepared:
+        if call.has_no_optimizer and call.models == 1:
+            yield Problem(
+                (ZERO,),
+                member.key_span,
+                f"ZeRO stage {stage} gets no optimizer, neither from the config nor from `{call.function}`, "
+                f"{launch.at(call.place)}, which raises",
+                {"accelerate": rejected("initialize")},
+                help="Pass the optimizer to the same call as the model, or add `optimizer` to the config.",
+                label=f"stage {stage}, no optimizer",
+                severity="error",
+                related=launch.related(call.place, "no optimizer"),
+            )
+            return
 
 
 @rule("DS326", "odd-allgather-bucket", severity="error", effects=("rejected",), keys=(ZERO,))
@@ -163,7 +196,7 @@ def legacy_stage_1(config: Config) -> Iterator[Problem]:
 def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
     """Gradient scaling before the reduction, which ZeRO's reduce-scatter does not do."""
     stage = zero_stage(config)
-    if stage not in (2, 3) or not _reduces_with_scatter(config):
+    if stage not in (2, 3) or not _reduces_with_scatter(config) or has_no_optimizer(config):
         return
     if stage == 2 and str(config.value("gradient_allreduce_op") or "mean").lower() != "mean":
         return  # stage 2 asserts only if it averages
@@ -415,6 +448,8 @@ def _has_other_groups(config: Config) -> bool:
 
 def _needs_cpu_adam(config: Config, section: str) -> bool:
     """Whether 16-bit master weights need DeepSpeed's Adam on the CPU; bf16 optimizer states may stay on the GPU."""
+    if has_no_optimizer(config):
+        return False
     if section != "fp16" and is_on(config, section, "bf16_optimizer_states") and not offloads_optimizer(config):
         return False
     if not names_optimizer(config):

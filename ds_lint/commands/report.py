@@ -9,6 +9,7 @@ from io import BytesIO, TextIOWrapper
 from ds_lint import __version__
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
+from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.report import Report
 from ds_lint.output import FOR_PROGRAMS, harmlessly, renderer
 from ds_lint.output.harmless import harmless
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TextIO
 
+    from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import Complaint, FileReport
     from ds_lint.output.terminal import Terminal
     from ds_lint.session.context import LintContext
@@ -83,15 +85,24 @@ def _try_fixes(linted: list[tuple[FileReport, LintContext]], unreadable: list[Co
 
 
 def _tell_once(reports: list[FileReport]) -> None:
-    """Leave what is true of the whole project, such as releases that do not work together, to the first config."""
-    seen = set()
+    """Leave what several configs have in common to the first of them, and let the finding there name the others.
+
+    That is what is true of the whole project, such as releases that do not work together, and what is wrong with a
+    script or a launch that names several configs.
+    """
+    seen: dict[object, Finding] = {}
     for report in reports:
         kept = []
         for finding in report.findings:
-            same = finding.code, finding.subject, tuple((related.path, related.span) for related in finding.related)
-            if finding.kind != "project" or same not in seen:
+            is_shared = finding.kind == "project" or finding.is_elsewhere
+            places = finding.related[:1] if finding.is_elsewhere else finding.related
+            what = finding.message if finding.is_elsewhere else finding.subject
+            same = finding.code, finding.severity, what, tuple((one.path, one.span) for one in places)
+            before = seen.setdefault(same, finding) if is_shared else finding
+            if before is finding:
                 kept.append(finding)
-            seen.add(same)
+            elif finding.is_elsewhere and finding.path not in {before.path, *(one.path for one in before.related)}:
+                before.related = [*before.related, Related(finding.span, finding.label, finding.path)]
         report.findings = kept
 
 

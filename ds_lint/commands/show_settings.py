@@ -18,7 +18,8 @@ from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import shown_path, visible, width_of, wrap
 from ds_lint.project.discovery import EXCLUDED
-from ds_lint.session.session import Session, entries_for, ignored_at, selection_of
+from ds_lint.session.context import ignored_at
+from ds_lint.session.session import Session, entries_for, selection_of
 from ds_lint.settings.lines import lines_of
 from ds_lint.targets.pin import LIBRARIES
 from ds_lint.targets.text import shown

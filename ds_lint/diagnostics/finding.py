@@ -80,7 +80,11 @@ class Unfixed(Record):
 
 
 class Finding(Record):
-    """One problem in one config."""
+    """One problem in one config.
+
+    ``path`` and ``span`` are always those of the config. A finding that ``is_elsewhere`` is about a script or a launch:
+    it is shown at the first of ``related`` (``FileReport.place``), and the config is the related place.
+    """
 
     _: KW_ONLY
     code: str  # "DS101"
@@ -98,6 +102,7 @@ class Finding(Record):
     span: Span
     label: str = ""  # a word or two under the primary span
     related: list[Related] = field(factory=list)
+    is_elsewhere: bool = False
     fix: Fix | None = None
     # By library, the first and last release of each affected stretch; None: all that were linted.
     releases: dict[str, list[tuple[str, str]]] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.finding import SEVERITIES
+from ds_lint.diagnostics.finding import SEVERITIES, Related
 from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
@@ -63,6 +63,29 @@ class FileReport(Record):
     def counts(self, finding: Finding) -> bool:
         """Whether a finding counts for the exit status."""
         return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
+
+    def place(self, finding: Finding) -> Related:
+        """Where a finding is shown: in the script or launch that it is about, else in the config."""
+        first = finding.related[0] if finding.is_elsewhere else None
+        if first is not None and first.path is not None and self.document_at(first.path) is not None:
+            return first
+        return Related(finding.span, finding.label, self.path)
+
+    def related(self, finding: Finding) -> list[Related]:
+        """The other places of a finding: the config, too, where it is shown elsewhere."""
+        if self.place(finding) is not next(iter(finding.related), None):
+            return finding.related
+        return [Related(finding.span, finding.label, self.path), *finding.related[1:]]
+
+    def document_at(self, path: str) -> Document | None:
+        """The config, or what findings point into beside it; None for a file that was not read."""
+        if path == self.path:
+            return self.document
+        return next((one for one in self.material if one.path == path), None)
+
+    def shown_document(self, finding: Finding) -> Document:
+        """The text that a finding is shown in."""
+        return self.document_at(self.place(finding).path or self.path) or self.document
 
     def add(self, findings: list[Finding]) -> None:
         """Put findings where they are in the text."""

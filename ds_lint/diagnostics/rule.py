@@ -21,7 +21,8 @@ class Rule:
     ``keys`` are the top-level keys without any of which it cannot fire. ``is_default`` is false for advice and other
     information that is off unless it is selected. ``preview`` is the release of ds-lint in which a rule entered
     preview, in which it is off without `preview = true`; None for a rule that is stable. ``alone_on`` names the kind of
-    file that is not a config, which no other rule checks.
+    file that is not a config, which no other rule checks. The problems of a rule that ``is_elsewhere`` are about a
+    script or a launch: they are shown at the first of their related places, and the config is a related place.
     """
 
     __slots__ = (
@@ -31,6 +32,7 @@ class Rule:
         "effects",
         "family",
         "is_default",
+        "is_elsewhere",
         "is_on",
         "keys",
         "kind",
@@ -52,6 +54,7 @@ class Rule:
         alone_on: Foreign | None = None,
         is_default: bool = True,
         preview: str | None = None,
+        is_elsewhere: bool = False,
     ) -> None:
         self.code = code
         self.name = name
@@ -64,6 +67,7 @@ class Rule:
         self.preview = preview
         self.check = check
         self.is_default = is_default
+        self.is_elsewhere = is_elsewhere
         self.is_on = is_default and preview is None  # runs without any choice of rules
 
     @property
@@ -83,6 +87,7 @@ def rule(
     alone_on: Foreign | None = None,
     default: bool = True,
     preview: str | None = None,
+    elsewhere: bool = False,
 ) -> Callable[[Check], Check]:
     """Register the decorated function as a rule; its page is ``rules/<code>-<name>.md``."""
 
@@ -98,6 +103,7 @@ def rule(
             alone_on=alone_on,
             is_default=default,
             preview=preview,
+            is_elsewhere=elsewhere,
         )
         RULES.append(one)
         return check

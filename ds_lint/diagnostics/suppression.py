@@ -2,7 +2,8 @@
 
 At the end of a line it suppresses findings on that line, on a line of its own those on the next line that has more than
 comments. ``ignore-file[...]`` at the top suppresses findings in the whole file. A comment names each rule. It has no
-effect with the Trainer and Accelerate, which reject a file with comments.
+effect with the Trainer and Accelerate, which reject a file with comments. A comment in a script or a launch suppresses
+what is about that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ds_lint.record import Record, field
-from ds_lint.source.comments import comments_of
+from ds_lint.source.comments import comments_of, comments_of_script
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -89,13 +90,17 @@ def suppressions_among(document: Document, comments: list[Span]) -> Iterator[Sup
 
 def apply(report: FileReport, rules: list[Rule]) -> None:
     """Remove the findings that comments suppress, and note the words that suppress nothing although their rule runs."""
-    if "deepspeed" not in report.stacks and not report.document.has_own_comments:
-        return  # these stacks reject a file with comments
-    suppressions = suppressions_of(report.document)
+    takes_comments = "deepspeed" in report.stacks or report.document.has_own_comments  # other stacks reject them
+    suppressions = suppressions_of(report.document) if takes_comments else []
     for suppression in suppressions:
         for word in suppression.words:
             word.is_used = False  # a document may be linted again
-    kept = [finding for finding in report.findings if not _is_suppressed(finding, report.document, suppressions)]
+    kept = [
+        finding
+        for finding in report.findings
+        if not _is_suppressed(finding, report.document.position(finding.span.start)[0], suppressions)
+        and not _is_suppressed_elsewhere(finding, report)
+    ]
     report.suppressed = len(report.findings) - len(kept)
     report.findings = kept
     for suppression in suppressions:
@@ -105,8 +110,18 @@ def apply(report: FileReport, rules: list[Rule]) -> None:
             ]
 
 
-def _is_suppressed(finding: Finding, document: Document, suppressions: Iterable[Suppression]) -> bool:
-    line = document.position(finding.span.start)[0]
+def _is_suppressed_elsewhere(finding: Finding, report: FileReport) -> bool:
+    """Whether a comment in the script or launch that a finding is about suppresses it."""
+    if not finding.is_elsewhere:
+        return False
+    document = report.shown_document(finding)
+    if document.comments is None and MARK in document.text:
+        document.comments = list(comments_of_script(document))
+    line = document.position(report.place(finding).span.start)[0]
+    return _is_suppressed(finding, line, suppressions_of(document))
+
+
+def _is_suppressed(finding: Finding, line: int, suppressions: Iterable[Suppression]) -> bool:
     words = [word for suppression in suppressions if (word := suppression.suppressing(finding, line)) is not None]
     for word in words:
         word.is_used = True

@@ -121,7 +121,9 @@ class LaunchFacts:
     def trains_in_notebook(self) -> bool:
         """Whether a notebook certainly trains in its own process, which gets no variables from elsewhere."""
         script, document = self.script, self.script_document
-        if not self.is_in_notebook or script is None or document is None or script.ranks is not None:
+        if not self.is_in_notebook or script is None or document is None:
+            return False
+        if script.ranks is not None and not script.ranks.are_in_environment:
             return False
         return self.stack is not None and not self.fills_in and not _has(_CONNECTS_RANKS, document.content)
 
@@ -154,6 +156,8 @@ class LaunchFacts:
         is_no_launcher = record is None or record.starts_anything
         if own is None or (is_cluster and own.are_of_cluster) or not is_no_launcher:
             return None
+        if own.are_in_environment and self.is_in_notebook:
+            return None  # the launch has the variables of each line
         is_by_environment = self.launch.world_size is None and self.launch.launcher == "python"
         return OwnRanks() if is_cluster or is_by_environment else own
 

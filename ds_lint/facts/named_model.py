@@ -38,7 +38,7 @@ def named_model(launch: Launch, script: TrainingScript | None) -> NamedModel:
     """What is known of the model that a launch without a recipe trains."""
     sources = list(_taken(launch, script))
     class_name = _class_of(sources)
-    names = {_value(source.name, launch, script) for source, _ in sources}
+    names = {script_value(source.name, launch, script) for source, _ in sources}
     names = {name if isinstance(name, str) and name else UNKNOWN for name in names}
     given = [name for name in MODEL_FLAGS if name in launch.arguments]
     if len(given) == 1 and (UNKNOWN in names or not names or launch.arguments[given[0]] in names):
@@ -63,7 +63,7 @@ def _taken(launch: Launch, script: TrainingScript | None) -> Iterator[tuple[Mode
 
 
 def _holds(source: ModelSource, launch: Launch, script: TrainingScript | None) -> bool | None:
-    values = [(_value(text, launch, script), wanted) for text, wanted in source.conditions]
+    values = [(script_value(text, launch, script), wanted) for text, wanted in source.conditions]
     if any(value is not UNKNOWN and bool(value) is not wanted for value, wanted in values):
         return False
     return None if any(value is UNKNOWN for value, _ in values) else True
@@ -84,7 +84,7 @@ def _are_doubtful(sources: list[tuple[ModelSource, bool | None]]) -> bool:
     return all(holds is None and source.has_rivals for source, holds in sources)
 
 
-def _value(text: str, launch: Launch, script: TrainingScript | None) -> Any:
+def script_value(text: str, launch: Launch, script: TrainingScript | None) -> Any:
     """The value of an expression of the script under a launch."""
     try:
         return evaluate(text, lambda name: _look_up(name, launch, script))

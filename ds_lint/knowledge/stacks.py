@@ -81,6 +81,16 @@ def next_change(library: StackLibrary, path: str, release: str) -> str | None:
     return next((since for since in later if order[since] > order[release]), None)
 
 
+def beginning(library: StackLibrary, table: StackTable) -> str:
+    """The first release of which a table tells anything."""
+    store = tables.load(library)
+    order = {one: place for place, one in enumerate(store["releases"])}
+    first = (
+        record["runs"][0]["since"] if "runs" in record else store["releases"][0] for record in store[table].values()
+    )
+    return min(first, key=order.__getitem__)
+
+
 def records(store: StackStore, table: StackTable, release: str) -> dict[str, StackFacts]:
     """One table of a store as one release has it: the facts by their names."""
     order = {one: place for place, one in enumerate(store["releases"])}

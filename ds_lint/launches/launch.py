@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ds_lint.launches.launchers import Launcher
     from ds_lint.launches.word import Argument, Word
 
+_OLDER_TORCHRUN = "torch.distributed.launch"
+_OTHER_WAYS = ("autotuning", "elastic_training")  # of ``deepspeed`` to start a script
 NO_LAUNCHER = ""  # of a script that nothing in the project starts
 
 
@@ -59,6 +61,22 @@ class Launch(NamedTuple):
     def is_per_gpu(self) -> bool:
         """Whether the launcher starts one process for each GPU."""
         return self.record is not None and self.record.is_per_gpu
+
+    @property
+    def added_option(self) -> str:
+        """The option with the local rank that the launcher puts before the words of the script; empty if none.
+
+        Sources: ``main`` in ``deepspeed/launcher/launch.py``, ``config_from_args`` in ``torch/distributed/run.py``; the
+        runners for MPI and Slurm in ``deepspeed/launcher/multinode_runner.py`` start the script itself, without it.
+        """
+        around = self.surroundings
+        if not around.is_complete or around.inside is not None or around.has("no_python"):
+            return ""
+        if self.launcher == "deepspeed":
+            starts_by_itself = (around.option("launcher") or "pdsh").lower() == "pdsh"
+            return "--local_rank" if starts_by_itself and not around.has("no_local_rank", *_OTHER_WAYS) else ""
+        is_older = self.launcher == "torchrun" and _OLDER_TORCHRUN in self.command
+        return "--local-rank" if is_older and not around.has("use_env") else ""
 
     @property
     def framework(self) -> Framework | None:

@@ -8,10 +8,11 @@ to the GPU, wherever ``offload_param`` puts it then: ``_configure_distributed_mo
 from __future__ import annotations
 
 import ast
+import re
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.script_code import ImportedNames, keyword, last_name, literal
+from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
@@ -24,11 +25,26 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOADS = ("from_pretrained", "from_config")  # of transformers; each asks whether stage 3 is on
 _WRAPS = ("get_peft_model", "prepare_model_for_int8_training", "prepare_model_for_kbit_training")
 _RETURNS_ITSELF = ("bfloat16", "cpu", "cuda", "eval", "float", "half", "requires_grad_", "to", "train")
+_OF_MODELS = re.compile(r"Model|For[A-Z]")  # in the names of classes of models
 _UNKNOWN: list[ast.expr | None] = [None]
 _MOST = 16  # expressions that make a model; a script with more of them is not followed
 _DEPTH = 8  # names and functions that lead to each other
 # Packages whose classes make whole models, and whose contexts partition none.
 _BUILDS_WHOLE = ("diffusers", "timm", "torch", "torchvision", "transformers")
+
+
+class WholeModel(NamedTuple):
+    """A call that makes the model of ``deepspeed.initialize`` whole at stage 3.
+
+    ``is_load`` says that ``from_pretrained`` or ``from_config`` makes it, which partition it if transformers has been
+    told the config, and not its class. ``setup`` is the call that tells transformers the config: behind a load, or
+    before a call of the class. A load without it has none anywhere.
+    """
+
+    function: str
+    place: CodePlace
+    is_load: bool
+    setup: tuple[str, CodePlace] | None
 
 
 class BuildReader:
@@ -47,6 +63,28 @@ class BuildReader:
             return None
         found = [self._is_built_in_parts(one) for one in made]
         return found[0] if found and all(one is found[0] for one in found) else None
+
+    def whole(self) -> WholeModel | None:
+        """The only call that makes what ``deepspeed.initialize`` takes, if it certainly makes it whole."""
+        wraps = [wrap for wrap in self.trained.wraps if last_name(wrap.call) == "initialize"]
+        made = list(islice((one for wrap in wraps for one in self._made_for(wrap)), 2))
+        call = made[0] if len(made) == 1 else None
+        if not isinstance(call, ast.Call) or self._is_built_in_parts(call) is not False:
+            return None
+        if not self.imported.full_name(dotted_name(call.func)).startswith("transformers."):
+            return None
+        is_load = last_name(call) in _LOADS
+        if not is_load and not _OF_MODELS.search(last_name(call)):
+            return None
+        setups = self.loading.setups
+        if is_load:
+            found = [one for one in setups if self.trained.precedes(call, one)]
+        else:
+            found = [one for one in setups if self.trained.precedes(one, call)]
+        if not found and (setups or not is_load):
+            return None
+        setup = (written(found[0].func), place(found[0].func)) if found else None
+        return WholeModel(written(call.func), place(call.func), is_load, setup)
 
     def maker(self, model: ast.expr) -> ast.expr | None:
         """The only expression that makes a model; None if it does not show."""

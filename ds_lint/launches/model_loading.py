@@ -10,6 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.early_config import EarlyConfig, EarlyConfigReader
 from ds_lint.launches.script_code import (
     ARGUMENTS,
     CodePlace,
@@ -35,6 +36,8 @@ MAYBE_SETUPS = re.compile(
 _TELLING = re.compile(r"acc|arg|conf|deepspeed|dist|init|parse|prepare|setup|train", re.IGNORECASE)
 _DTYPES = ("auto", "bfloat16", "float16", "float32", "float64")
 _QUANTIZED = ("load_in_4bit", "load_in_8bit")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEPTH = 4  # functions that return what another one made
 
 
 class ModelLoad(NamedTuple):
@@ -71,16 +74,26 @@ class UnkeptConfig(NamedTuple):
 
 
 class EarlyPartition(NamedTuple):
-    """A model is built in partitions while deepspeed.comm is not initialized.
+    """A model is built in partitions by a config that ``zero.Init`` reads as it is.
 
-    ``config`` is the path of the config that is read for it, None if it is not written out. ``is_by_transformers`` says
-    that transformers does it, at stage 3 alone.
+    ``is_by_transformers`` says that transformers does it, at stage 3 alone. ``is_alone`` says that deepspeed.comm is
+    not initialized then, so that the config is read for one rank.
     """
 
     function: str
     place: CodePlace
-    config: str | None
+    config: EarlyConfig
     is_by_transformers: bool
+    is_alone: bool
+
+
+class WholeBuild(NamedTuple):
+    """A trained model is made by ``from_config`` before the first call that tells transformers of the config."""
+
+    function: str
+    place: CodePlace
+    setup: str
+    setup_place: CodePlace
 
 
 class LoadReader:
@@ -90,7 +103,8 @@ class LoadReader:
         self.names = names
         self.trained = trained
         self.imported = imported
-        self.calls = list(self._calls())
+        self.calls = list(self._calls("from_pretrained"))
+        self.builds = list(self._calls("from_config"))  # which have weights, but none that are loaded
         self.setups = list(self._setups())
 
     def loads(self) -> Iterator[ModelLoad]:
@@ -107,6 +121,12 @@ class LoadReader:
                 any(self.trained.precedes(setup, call) for setup in self.setups),
                 self._setup_after(call),
             )
+
+    def built_whole(self) -> Iterator[WholeBuild]:
+        """The models without loaded weights that are made too early to be partitioned."""
+        for call in self.builds:
+            if (after := self._setup_after(call)) is not None:
+                yield WholeBuild(dotted_name(call.func), place(call.func), *after)
 
     def quantized(self) -> QuantizedLoad | None:
         """The first load of a quantized model."""
@@ -133,10 +153,14 @@ class LoadReader:
         return None
 
     def early(self) -> EarlyPartition | None:
-        """The first model that is built in partitions before deepspeed.comm is certainly initialized."""
-        for call, config in self._partitions():
-            if not any(self._may_initialize(one) and not self.trained.precedes(call, one) for one in self.names.calls):
-                return EarlyPartition(written(call.func), place(call.func), config, call in self.calls)
+        """The first model that is built in partitions by a config of the script's own."""
+        for call, given in self._partitions():
+            config = EarlyConfigReader(self.names, self.trained).read(given)
+            is_alone = not any(
+                self._may_initialize(one) and not self.trained.precedes(call, one) for one in self.names.calls
+            )
+            is_by_transformers = call in (*self.calls, *self.builds)
+            return EarlyPartition(written(call.func), place(call.func), config, is_by_transformers, is_alone)
         return None
 
     def tells_before(self, load: ast.Call) -> bool | None:
@@ -152,11 +176,11 @@ class LoadReader:
 
     # --------------------------------------------------------------------------------------------------------- order
 
-    def _calls(self) -> Iterator[ast.Call]:
+    def _calls(self, function: str) -> Iterator[ast.Call]:
         for call in self.names.calls:
             owner, _, method = dotted_name(call.func).rpartition(".")
             last = owner.rpartition(".")[2]
-            if method == "from_pretrained" and ("Model" in last or "For" in last) and "Peft" not in last:
+            if method == function and ("Model" in last or "For" in last) and "Peft" not in last:
                 yield call
 
     def _setups(self) -> Iterator[ast.Call]:
@@ -202,9 +226,12 @@ class LoadReader:
         is_local = not is_shared and self.names.origin(target.id, setup) is scope
         return is_local and not is_used and any(self.trained.precedes(call, load) for call in calls)
 
-    def _lives(self, setup: ast.Call, load: ast.Call) -> bool:
+    def _lives(self, setup: ast.Call, load: ast.Call, depth: int = _DEPTH) -> bool:
         """Whether an object is made and certainly lives at a load that comes later."""
         statement = self.names.parents.get(setup)
+        maker = self.names.places[setup].scope
+        if isinstance(statement, ast.Return) and isinstance(maker, _FUNCTIONS) and depth:
+            return any(self._lives(call, load, depth - 1) for call in self.trained.calls_of(maker))
         if not isinstance(statement, ast.Assign) or not self.trained.precedes(setup, load):
             return False
         target, scope = statement.targets[0], self.names.places[setup].scope
@@ -213,16 +240,24 @@ class LoadReader:
 
     # ---------------------------------------------------------------------------------------------------- partitions
 
-    def _partitions(self) -> Iterator[tuple[ast.Call, str | None]]:
-        """What builds a model in partitions by a config, with the config's path."""
-        for call in self.calls:
-            kept = [one for one in self.setups if last_name(one) == "HfDeepSpeedConfig"]
-            if len(kept) == 1 == len(self.setups) and self._lives(kept[0], call):
-                yield call, _path(kept[0].args[0] if kept[0].args else None)
+    def _partitions(self) -> Iterator[tuple[ast.Call, ast.expr | None]]:
+        """What builds a model in partitions by a config of the script's own, with that config."""
+        own = [one for one in self.setups if last_name(one) == "HfDeepSpeedConfig"]
+        for call in sorted((*self.calls, *self.builds), key=lambda one: (one.lineno, one.col_offset)):
+            if len(own) != 1 or not self._lives(own[0], call) or self._is_quantized(call):
+                continue
+            others = [one for one in self.names.calls if one not in own and self._may_tell(one)]
+            if all(self.trained.precedes(one, own[0]) or self.trained.precedes(call, one) for one in others):
+                yield call, own[0].args[0] if own[0].args else keyword(own[0], "config_file_or_dict")
         for call in self.names.calls:
             given = keyword(call, "config_dict_or_path") or keyword(call, "config")
             if dotted_name(call.func).endswith("zero.Init") and given is not None:
-                yield call, _path(given)
+                yield call, given
+
+    @staticmethod
+    def _is_quantized(call: ast.Call) -> bool:
+        """Whether a load may be of a quantized model, which transformers does not partition."""
+        return any(one.arg in (None, "quantization_config", *_QUANTIZED) for one in call.keywords)
 
     def _may_initialize(self, call: ast.Call) -> bool:
         """Whether a call may initialize deepspeed.comm: one of DeepSpeed, or of a module that is not known."""
@@ -245,8 +280,3 @@ def _dtype(call: ast.Call) -> str | None:
     named = literal(argument) if isinstance(argument, ast.Constant) else dotted_name(argument)
     last = named.rpartition(".")[2] if isinstance(named, str) else ""
     return last if last in _DTYPES else None
-
-
-def _path(node: ast.expr | None) -> str | None:
-    value = literal(node)
-    return value if isinstance(value, str) else None

@@ -78,7 +78,7 @@ class SourceReader:
 
     def _of(self, call: ast.Call, given: ast.expr | None) -> Iterator[ModelSource]:
         """The sources that a call stands for: one for each value that the variable with the name may have."""
-        around = self._conditions(call)
+        around = self.conditions(call)
         if around is None:
             return
         target, has_rivals = self._target(call)
@@ -86,7 +86,7 @@ class SourceReader:
         for value, conditions in [(given, ())] if is_computed else self._values(given):
             known = value is not None and not is_computed
             yield ModelSource(
-                self._text(value) if known and value is not None else _OPEN,
+                self.text(value) if known and value is not None else _OPEN,
                 self._class_of(call),
                 (*around, *conditions),
                 target or f"{call.lineno}:{call.col_offset}",
@@ -101,7 +101,7 @@ class SourceReader:
             return [(node, ())]
         values = []
         for one in found:
-            conditions = self._conditions(one.value) if one.value is not None else None
+            conditions = self.conditions(one.value) if one.value is not None else None
             if conditions is not None:
                 values.append((one.value, conditions))
         return values or [(node, ())]
@@ -130,20 +130,20 @@ class SourceReader:
         """Whether what a trainer gets for a model is its name."""
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str)
-        text = self._text(node)
+        text = self.text(node)
         name = text.removeprefix(f"{ARGS}.")
         return (name != text and name in self.arguments) or text[:1] in ("'", '"')
 
     # --------------------------------------------------------------------------------------------------- conditions
 
-    def _conditions(self, node: ast.AST, depth: int = _DEPTH) -> tuple[tuple[str, bool], ...] | None:
+    def conditions(self, node: ast.AST, depth: int = _DEPTH) -> tuple[tuple[str, bool], ...] | None:
         """What has to hold for a node to run; None if nothing calls its function."""
         found: list[tuple[str, bool]] = []
         below, around = node, self.names.parents.get(node)
         while around is not None and not isinstance(around, (*_FUNCTIONS, ast.Lambda)):
             if isinstance(around, (ast.If, ast.IfExp)) and below is not around.test:
                 body = around.body if isinstance(around.body, list) else [around.body]
-                found.append((self._text(around.test), below in body))
+                found.append((self.text(around.test), below in body))
             elif isinstance(around, ast.match_case) and below in around.body:
                 found.append((self._case(around), True))
             elif isinstance(around, ast.ExceptHandler):
@@ -158,18 +158,19 @@ class SourceReader:
         calls = self.trained.calls_of(around)
         if len(calls) != 1:
             return tuple(found)
-        outer = self._conditions(calls[0], depth - 1)
+        outer = self.conditions(calls[0], depth - 1)
         return None if outer is None else (*found, *outer)
 
     def _case(self, case: ast.match_case) -> str:
         around = self.names.parents[case]
         if case.guard is None and isinstance(around, ast.Match) and isinstance(case.pattern, ast.MatchValue):
-            return f"({self._text(around.subject)}) == ({self._text(case.pattern.value)})"
+            return f"({self.text(around.subject)}) == ({self.text(case.pattern.value)})"
         return _OPEN
 
     # -------------------------------------------------------------------------------------------------- expressions
 
-    def _text(self, node: ast.expr) -> str:
+    def text(self, node: ast.expr) -> str:
+        """An expression as a launch can work it out, with ``ARGS`` for the command line."""
         return ast.unparse(self._meant(node, _DEPTH, _NESTING))
 
     def _meant(self, node: ast.expr, depth: int, nesting: int) -> ast.expr:

@@ -10,26 +10,44 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.evaluation import EvaluationReader
+from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.prepared_models import prepared_models
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_optimizers import handed_optimizers
+from ds_lint.launches.script_parser import script_parsers
+from ds_lint.launches.second_models import SecondModel, SecondModelReader
 from ds_lint.launches.trained_names import TrainedNames, identifiers
+from ds_lint.launches.training_loop import training_loop
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.evaluation import Evaluations
+    from ds_lint.launches.generation import Generation
     from ds_lint.launches.inference import InferenceCall
-    from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
+    from ds_lint.launches.model_building import WholeModel
+    from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
+    from ds_lint.launches.model_sources import SourceReader
+    from ds_lint.launches.prepared_models import PreparedModels
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
+    from ds_lint.launches.script_parser import ScriptParser
+    from ds_lint.launches.training_loop import TrainingLoop
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
-_OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
+# Methods of a partitioned model, and of the Trainer.
+_OF_STAGE_3 = ("_zero3_consolidated_16bit_state_dict", "generate", "save_16bit_model", "save_fp16_model")
+_OF_TRAINER = ("evaluate", "predict", "train")
+_BARRIERS = ("deepspeed.comm.barrier", "torch.distributed.barrier")
+_WAITS = "accelerator.wait_for_everyone"
+_DEVICE = "accelerator.device.type"  # where Accelerate trains
 _GATHERS = ("gather", "zero", "ds_id", "ds_status", "consolidat", "get_state_dict", "summon")
 
 
@@ -89,6 +107,7 @@ class ScriptCalls(NamedTuple):
     """
 
     loads: tuple[ModelLoad, ...]
+    built_whole: tuple[WholeBuild, ...]
     quantized: QuantizedLoad | None
     unkept: UnkeptConfig | None
     early: EarlyPartition | None
@@ -100,20 +119,28 @@ class ScriptCalls(NamedTuple):
     reference: ReferenceModel | None
     parameter: ParameterCall | None
     is_partitioned: bool | None
+    whole: WholeModel | None
+    generations: tuple[Generation, ...]
     aligned: AlignedTraining | None
     inference: InferenceCall | None
+    evaluations: Evaluations | None
     recomputations: tuple[Recomputation, ...]
+    second_models: tuple[SecondModel, ...]
+    parsers: tuple[ScriptParser, ...]
+    loop: TrainingLoop | None
+    prepared: tuple[PreparedModels, ...]
 
 
-def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
+def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
     """The calls of a script."""
-    return _CallReader(trained, imported).read()
+    return _CallReader(trained, imported, sources).read()
 
 
 class _CallReader:
-    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+    def __init__(self, trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> None:
         self.names = names = trained.names
         self.trained = trained
+        self.sources = sources
         self.imported = imported
         self.loading = LoadReader(names, trained, imported)
         self.builds = BuildReader(names, trained, imported, self.loading)
@@ -121,6 +148,7 @@ class _CallReader:
     def read(self) -> ScriptCalls:
         return ScriptCalls(
             loads=tuple(self.loading.loads()),
+            built_whole=tuple(self.loading.built_whole()),
             quantized=self.loading.quantized(),
             unkept=self.loading.unkept(),
             early=self.loading.early(),
@@ -132,9 +160,16 @@ class _CallReader:
             reference=self._reference(),
             parameter=next(self._parameters(), None),
             is_partitioned=self.builds.is_partitioned(),
+            whole=self.builds.whole(),
+            generations=tuple(GenerationReader(self.trained, self.loading).generations()),
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
+            evaluations=EvaluationReader(self.trained, self.imported).read(),
             recomputations=tuple(recomputations(self.names)),
+            second_models=tuple(SecondModelReader(self.trained, self.imported, self.loading).read()),
+            parsers=tuple(script_parsers(self.trained, self.imported)),
+            loop=training_loop(self.trained, self.imported, self.sources),
+            prepared=tuple(prepared_models(self.names, self.imported)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
@@ -188,6 +223,12 @@ class _CallReader:
 
     def _needs_all_ranks(self, call: ast.Call) -> bool | None:
         """Whether every rank must make a call at stage 3 (True), always (False), or that is not known (None)."""
+        if self.trained.is_trained(call.func):  # the forward pass
+            return True
+        if self._is_barrier(call):
+            return False
+        if self.imported.full_name(dotted_name(call.func)).endswith("zero.GatheredParameters"):
+            return True
         if not isinstance(call.func, ast.Attribute):
             return None
         owner, method = call.func.value, call.func.attr
@@ -198,7 +239,25 @@ class _CallReader:
             return False
         if last == "accelerator" and method in ("get_state_dict", "save_model", "save_state"):
             return method != "save_state"
+        if method in _OF_TRAINER:
+            return False if self._is_trainer(owner) else None
         return True if last == "trainer" and method == "save_model" else None
+
+    def _is_trainer(self, owner: ast.expr) -> bool:
+        """Whether an object is made by a class of transformers or trl."""
+        made = self.trained.meant(owner)
+        full = self.imported.full_name(dotted_name(made.func)) if isinstance(made, ast.Call) else ""
+        return full.startswith(("transformers.", "trl.")) and full.endswith("Trainer")
+
+    def _is_barrier(self, call: ast.Call) -> bool:
+        """Whether a call waits for all ranks, and no other one of the module meets it on the others."""
+        name = dotted_name(call.func)
+        full = self.imported.full_name(name)
+        is_own = full in _BARRIERS and not call.args and not call.keywords
+        if not is_own and name.rpartition(".")[0].rpartition(".")[2] + "." + last_name(call) != _WAITS:
+            return False
+        meeting = [one for one in self.names.calls if last_name(one) == last_name(call)]
+        return not any(self.trained.runs_on_the_others(one) for one in meeting)
 
     # ---------------------------------------------------------------------------------------------------- the engine
 
@@ -206,19 +265,24 @@ class _CallReader:
         for call in self.names.calls:
             if not self.trained.is_engine(call.func):
                 continue
-            for context in self.trained.contexts(call):
-                if not isinstance(context, ast.Call):
+            for entered in self.trained.entered(call):
+                context = self.trained.meant(entered)
+                if not isinstance(context, ast.Call) or not self._is_autocast_of_gpus(context):
                     continue
-                name = self.imported.full_name(dotted_name(context.func)) or dotted_name(context.func)
-                is_cuda = name == "torch.cuda.amp.autocast" or (
-                    name in ("torch.autocast", "torch.amp.autocast")
-                    and bool(context.args)
-                    and literal(context.args[0]) == "cuda"
-                )
                 enabled = keyword(context, "enabled")
                 value = True if enabled is None else literal(enabled)
-                if is_cuda and value is not False:
+                if value is not False:
                     yield AutocastCall(dotted_name(call.func), place(context), True if value is True else None)
+                    break
+
+    def _is_autocast_of_gpus(self, context: ast.Call) -> bool:
+        """Whether it is an autocast that the engine looks for: not that of CPUs."""
+        name = self.imported.full_name(dotted_name(context.func)) or dotted_name(context.func)
+        if name == "torch.cuda.amp.autocast":
+            return True
+        device = keyword(context, "device_type") or next(iter(context.args[:1]), None)
+        is_cuda = literal(device) == "cuda" or (device is not None and dotted_name(device).endswith(_DEVICE))
+        return name in ("torch.autocast", "torch.amp.autocast") and is_cuda
 
     def _checkpointing(self) -> CheckpointingCall | None:
         calls = [call for call in self.names.calls if dotted_name(call.func).endswith("checkpointing.configure")]

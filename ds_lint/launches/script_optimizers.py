@@ -23,6 +23,7 @@ _OPTIMIZER_PACKAGES = (
 )  # fmt: skip
 _OF_SCHEDULES = re.compile(r"torch\.optim\.lr_scheduler\.\w+|transformers\.(?:optimization\.)?get_\w*sche\w+")
 _PLACEHOLDERS = ("DummyOptim", "DummyScheduler")  # of accelerate, for those of the config
+_OTHERS = ("DataLoader", "from_config", "from_pretrained", "get_peft_model")  # what makes models and loaders of data
 _TRAINERS = re.compile(r"\w*Trainer")
 _POSITIONS = {"optimizer": 2, "lr_scheduler": 5}  # of ``deepspeed.initialize``
 
@@ -120,13 +121,14 @@ class _OptimizerReader:
         made = [(one, node) for node in call.args if (one := self._made(node, call)) is not None]
         optimizers = [(one, node) for one, node in made if self._is_optimizer(one)]
         schedulers = [(one, node) for one, node in made if self._is_scheduler(one)]
-        if len(optimizers) > 1 or len(schedulers) > 1 or not (optimizers or schedulers):
+        has_none = not optimizers and self._has_no_optimizer(call)
+        if len(optimizers) > 1 or len(schedulers) > 1 or not (optimizers or schedulers or has_none):
             return None
         scheduler = self._call_behind(schedulers[0][1], call) if schedulers else None
         return ScriptOptimizers(
             "accelerator.prepare",
             place(call.func),
-            bool(optimizers) or None,
+            bool(optimizers) or (False if has_none else None),
             bool(schedulers) or None,
             optimizers[0][0] if optimizers else None,
             schedulers[0][0] if schedulers else None,
@@ -136,6 +138,18 @@ class _OptimizerReader:
             ),
             trains=self._trains(),
         )
+
+    def _has_no_optimizer(self, call: ast.Call) -> bool:
+        """Whether the only call of ``prepare`` gets models, data and schedulers alone."""
+        others = [one for one in self.names.calls if last_name(one) == "prepare" and one is not call]
+        return bool(call.args) and not others and all(self._is_other(one, call) for one in call.args)
+
+    def _is_other(self, given: ast.expr, call: ast.Call) -> bool:
+        """Whether something is a model, a loader of data or a scheduler."""
+        if (made := self._made(given, call)) is not None and self._is_scheduler(made):
+            return True
+        behind = self._call_behind(given, call)
+        return behind is not None and last_name(behind) in _OTHERS
 
     def _by_trainer(self, call: ast.Call, given: ast.expr) -> ScriptOptimizers | None:
         if isinstance(given, ast.Name):

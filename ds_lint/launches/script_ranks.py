@@ -1,8 +1,8 @@
 """How many ranks a training script has that Python starts: one, unless the script starts the ranks itself.
 
 A script starts them with a function that it hands to another process (``mp.spawn``, Ray, submitit, a pool), with a
-command, as Lightning's Trainer does, or with one that starts the script again. What a module of the project may do that
-the script imports is unknown.
+command, as Lightning's Trainer does, or with one that starts the script again. A script that sets WORLD_SIZE is one of
+as many ranks, whoever starts the others. What a module of the project may do that the script imports is unknown.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.certain import certainly_runs, is_called
 from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
@@ -21,19 +22,20 @@ if TYPE_CHECKING:
     from ds_lint.source.python_names import ModuleNames
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEPTH = 20  # functions that call each other
 
 
 class OwnRanks(NamedTuple):
     """The ranks of a script that it starts itself, or may start; None for what is unknown.
 
-    ``are_of_cluster`` says that ``srun`` and ``mpirun`` may start them instead.
+    ``are_of_cluster`` says that ``srun`` and ``mpirun`` may start them instead, and ``are_in_environment`` that it starts
+    none, but sets WORLD_SIZE.
     """
 
     nodes: int | None = None
     per_node: int | None = None
     total: int | None = None
     are_of_cluster: bool = False
+    are_in_environment: bool = False
 
     @property
     def world_size(self) -> int | None:
@@ -91,8 +93,9 @@ _TRAINING = re.compile(
 )
 _LAUNCHERS = re.compile(
     r"torch\.distributed\.(?:run|launch)\.\w+|deepspeed\.launcher\.runner\.\w+|accelerate\.commands\.launch\.\w+"
-    r"|runpy\.\w+|ray\.init|submitit\.\w+|horovod\.(?:\w+\.)*run|(?:torch\.)?multiprocessing\.(?:\w+\.)*Process|\w*ProcessPoolExecutor"
+    r"|runpy\.\w+|os\.fork(?:pty)?|ray\.init|submitit\.\w+|horovod\.(?:\w+\.)*run|(?:torch\.)?multiprocessing\.(?:\w+\.)*Process|\w*ProcessPoolExecutor"
 )
+_ENVIRONMENT = ("environ", "os.environ")
 _ENGINES = re.compile(r"\w*Trainer|Accelerator")
 _NOT_ENGINES = ("ray", *_LIGHTNING)
 
@@ -127,10 +130,40 @@ class _RanksReader:
             return known[0] if len(found) == 1 and known else unknown
         if any(self._starts_a_program(call) for call in self.names.calls):
             return OwnRanks()
+        if (sizes := list(self._world_sizes())) and sizes != [1] * len(sizes):
+            total = sizes[0] if len(set(sizes)) == 1 else None
+            return OwnRanks(total=total, are_of_cluster=True, are_in_environment=True)
         engines = [call for call in self.names.calls if self._makes_an_engine(call)]
         if not engines and any(self.imported.is_unknown(dotted_name(call.func)) for call in self.names.calls):
             return OwnRanks()
         return None if all(self._is_reached(call, set()) for call in engines) else OwnRanks()
+
+    def _world_sizes(self) -> Iterator[int | None]:
+        """What the script gives WORLD_SIZE in its environment, each time; None for what is computed."""
+        for node in self.names.every(ast.Subscript):
+            if dotted_name(node.value) in _ENVIRONMENT and literal(node.slice) == "WORLD_SIZE":
+                assigned = self.names.parents.get(node)
+                if isinstance(assigned, ast.Assign) and node in assigned.targets:
+                    yield self._text_as_number(assigned.value)
+        for call in self.names.calls:
+            owner, _, method = dotted_name(call.func).rpartition(".")
+            if owner not in _ENVIRONMENT:
+                continue
+            if method == "setdefault" and [literal(one) for one in call.args[:1]] == ["WORLD_SIZE"]:
+                yield self._text_as_number(call.args[1] if len(call.args) > 1 else None)
+            elif method == "update":
+                given = keyword(call, "WORLD_SIZE")
+                for table in (one for one in call.args if isinstance(one, ast.Dict)):
+                    pairs = zip(table.keys, table.values, strict=True)
+                    given = next((value for key, value in pairs if literal(key) == "WORLD_SIZE"), given)
+                if given is not None:
+                    yield self._text_as_number(given)
+
+    def _text_as_number(self, node: ast.expr | None) -> int | None:
+        """The number that a text in the environment is, also as ``str(4)``."""
+        if isinstance(node, ast.Call) and dotted_name(node.func) == "str" and len(node.args) == 1:
+            node = node.args[0]
+        return self._number(node)
 
     # --------------------------------------------------------------------------------------- what starts the ranks
 
@@ -152,7 +185,7 @@ class _RanksReader:
         unknown = OwnRanks(are_of_cluster=starter.are_of_cluster)
         if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args):
             return unknown
-        if not self._certainly_runs(call) or (starter.is_local and self._has_several_nodes()):
+        if not certainly_runs(self.names, call) or (starter.is_local and self._has_several_nodes()):
             return unknown
         if starter.total:
             return unknown._replace(total=self._number(keyword(call, starter.total)))
@@ -184,25 +217,6 @@ class _RanksReader:
     def _has_several_nodes(self) -> bool:
         words = (*self.names.uses, *(str(one.value) for one in self.names.every(ast.Constant)))
         return any(_SEVERAL_NODES.search(word) for word in words)
-
-    def _certainly_runs(self, node: ast.AST, depth: int = _DEPTH) -> bool:
-        """Whether a node runs if the script does."""
-        while (around := self.names.parents.get(node)) is not None:
-            if isinstance(around, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ExceptHandler, ast.Match, ast.ClassDef)):
-                return False
-            if isinstance(around, ast.If) and node is not around.test and not _is_main(around.test):
-                return False
-            if isinstance(around, ast.If) and node in around.orelse:
-                return False
-            if isinstance(around, _FUNCTIONS):
-                calls = [use for use in self.names.uses.get(around.name, []) if self._is_called(use)]
-                return depth > 0 and any(self._certainly_runs(call, depth - 1) for call in calls)
-            node = around
-        return True
-
-    def _is_called(self, use: ast.expr) -> bool:
-        parent = self.names.parents.get(use)
-        return isinstance(parent, ast.Call) and parent.func is use
 
     def _starts_a_program(self, call: ast.Call) -> bool:
         """Whether a call may start the training: a launcher, or a command in which Python or a launcher stands."""
@@ -276,11 +290,7 @@ class _RanksReader:
     def _is_value(self, use: ast.expr) -> bool:
         around = self.names.parents.get(use)
         is_in = isinstance(around, (ast.Call, ast.keyword, ast.List, ast.Tuple, ast.Dict))
-        return is_in and not self._is_called(use)
-
-
-def _is_main(test: ast.expr) -> bool:
-    return ast.unparse(test) in ("__name__ == '__main__'", "'__main__' == __name__")
+        return is_in and not is_called(self.names, use)
 
 
 def _runs_elsewhere(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

@@ -21,7 +21,11 @@ _MADE_READY = ("get_peft_model", "prepare_model_for_int8_training", "prepare_mod
 _UNWRAPS = ("unwrap_model", "extract_model_from_parallel")
 _TRAINERS = re.compile(r"\w*Trainer")
 _GATHERING = re.compile(r"gather|unwrap_model_for_generation|summon", re.IGNORECASE)
-_IS_ONE_RANK = re.compile(r"(?:is_(?:local_)?main_process|is_(?:local_|world_)process_zero|on_(?:local_)?main_process)")
+_IS_ONE_RANK = re.compile(
+    r"is_(?:local_)?main_process|is_(?:local_|world_)process_zero|on_(?:local_)?main_process|is_(?:global_|rank_)zero"
+    r"|is_rank_?0|is_(?:main|master)_(?:process|rank)"
+)
+_IS_SEVERAL = ("is_available", "is_initialized")  # of torch.distributed; true on each of several ranks
 _RANKS = re.compile(r"(?:(?:cur|current|dist|global|local|my|process|world)_)?rank|(?:local_)?process_index")
 _OF_ENVIRONMENT = ("RANK", "LOCAL_RANK")
 _DEPTH = 4  # functions that call each other
@@ -57,7 +61,10 @@ class TrainedNames:
         return self._means(node, depth, is_engine=False)
 
     def is_engine(self, node: ast.expr, depth: int = _DEPTH) -> bool:
-        """Whether an expression is what ``deepspeed.initialize`` returned first."""
+        """Whether an expression is what ``deepspeed.initialize`` returned first, or a name that ``prepare`` gave.
+
+        What is in the engine, ``engine.module``, is not the engine.
+        """
         return self._means(node, depth, is_engine=True)
 
     def is_gathered(self, node: ast.AST, depth: int = _DEPTH) -> bool:
@@ -74,9 +81,20 @@ class TrainedNames:
                 for item in around.items:
                     yield item.context_expr
 
+    def entered(self, node: ast.AST, depth: int = _DEPTH) -> Iterator[ast.expr]:
+        """What is certainly entered around a node: in its function, as its decorators, or where it is called."""
+        yield from self.contexts(node)
+        function = self._function_of(node)
+        if function is None or depth == 0:
+            return
+        yield from function.decorator_list
+        calls = self._calls_of_function_of(node)
+        if len(calls) == 1:
+            yield from self.entered(calls[0], depth - 1)
+
     def condition_of_one_rank(self, node: ast.AST, depth: int = _DEPTH) -> ast.expr | None:
         """The condition by which one rank alone runs a node; None if all do, or it is not known."""
-        method = getattr(getattr(node, "func", None), "attr", "")
+        method = _last(node.func) or getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
         for around, below in self._around(node):
             if isinstance(around, ast.If) and self._is_for_one_rank(around, below):
                 others = around.orelse if below in around.body else around.body
@@ -94,6 +112,17 @@ class TrainedNames:
         calls = self._calls_of_function_of(node)
         found = [self.condition_of_one_rank(call, depth - 1) for call in calls] if depth else []
         return found[0] if found and None not in found else None
+
+    def runs_on_the_others(self, node: ast.AST) -> bool:
+        """Whether a node stands under a condition that holds on all ranks but one."""
+        for around, below in self._around(node):
+            if isinstance(around, ast.If):
+                test = around.test
+                if below in around.body and self._holds_on_the_others(test):
+                    return True
+                if below in around.orelse and self._holds_on_one_rank(test):
+                    return True
+        return False
 
     def _is_for_one_rank(self, branch: ast.If, below: ast.AST) -> bool:
         """Whether one rank alone runs the part of an ``if`` that a node is in."""
@@ -118,8 +147,11 @@ class TrainedNames:
         """Whether a condition holds on one rank at most."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(self._holds_on_one_rank(one, depth) for one in test.values)
+        if isinstance(test, ast.BoolOp):  # ``not dist.is_initialized() or dist.get_rank() == 0``
+            left = [one for one in test.values if not _is_alone(one)]
+            return bool(left) and all(self._holds_on_one_rank(one, depth) for one in left)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return _is_rank(test.operand) or self._holds_on_the_others(test.operand, depth)
+            return is_rank(test.operand) or self._holds_on_the_others(test.operand, depth)
         if _is_of_one_rank(test):
             return True
         meant = self.meant(test, depth)
@@ -131,7 +163,7 @@ class TrainedNames:
             return any(self._holds_on_the_others(one, depth) for one in test.values)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._holds_on_one_rank(test.operand, depth)
-        return _is_rank(test) or _is_of_the_others(test)
+        return is_rank(test) or _is_of_the_others(test)
 
     def precedes(self, one: ast.AST, other: ast.AST, depth: int = _DEPTH) -> bool:
         """Whether one node certainly runs before another, if the other runs."""
@@ -214,24 +246,29 @@ class TrainedNames:
                 engine = self._targets(call)[:1]
                 yield Wrap(call, [*([model] if model is not None else []), *engine], engine)
             elif last == "prepare" and owner.rpartition(".")[2] == "accelerator":
-                yield Wrap(call, self._targets(call), [])
+                prepared = self._targets(call)
+                yield Wrap(call, prepared, prepared)  # with DeepSpeed, the model that is returned is the engine
             elif _TRAINERS.fullmatch(last):
                 model = given or next(iter(call.args[:1]), None)
                 if model is not None:
                     yield Wrap(call, [model], [])
 
     def _targets(self, call: ast.Call) -> list[ast.expr]:
-        """The names that get what a call returns."""
-        statement = self.names.parents.get(call)
+        """The names that get what a call returns, or ``[0]`` of it."""
+        around = self.names.parents.get(call)
+        is_first = isinstance(around, ast.Subscript) and getattr(around.slice, "value", None) == 0
+        statement = self.names.parents.get(around) if around is not None and is_first else around
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return []
         target = statement.targets[0]
+        if is_first:
+            return [target] if dotted_name(target) else []
         return list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]
 
     def _means(self, node: ast.expr, depth: int, *, is_engine: bool) -> bool:
         if depth == 0:
             return False
-        node = _bare(node)
+        node = node if is_engine else _bare(node)
         if isinstance(node, ast.IfExp):
             return all(self._means(one, depth - 1, is_engine=is_engine) for one in (node.body, node.orelse))
         name = dotted_name(node)
@@ -259,15 +296,22 @@ class TrainedNames:
         return not any(
             one.lineno > end and (not is_same_function or one.lineno <= node.lineno)
             for one in stores
-            if not self._unwraps(one)
+            if not self._unwraps(one, wrap)
         )
 
-    def _unwraps(self, store: ast.expr) -> bool:
-        """Whether an assignment takes the wrapper off what the name already is."""
+    def _unwraps(self, store: ast.expr, wrap: Wrap) -> bool:
+        """Whether an assignment takes the wrapper off what the name already is, or off the engine around it."""
         statement = self.names.parents.get(store)
         if not isinstance(statement, ast.Assign):
             return False
-        return dotted_name(_bare(statement.value)) == dotted_name(store) != ""
+        bare = _bare(statement.value)
+        name = dotted_name(bare)
+        return name != "" and (
+            name == dotted_name(store)
+            or any(
+                name == dotted_name(engine) and self.names.means_the_same(name, engine, bare) for engine in wrap.engines
+            )
+        )
 
     def _is_alias(self, name: str, node: ast.expr, depth: int, is_engine: bool) -> bool:
         found = self.names.assignments(name, node)
@@ -378,7 +422,19 @@ def _last(node: ast.expr) -> str:
 
 
 def _has_call(statements: list[ast.stmt], method: str) -> bool:
-    return any(getattr(one, "attr", "") == method for statement in statements for one in ast.walk(statement))
+    return any(
+        method in (getattr(one, "attr", ""), _last(one.func) if isinstance(one, ast.Call) else "")
+        for statement in statements
+        for one in ast.walk(statement)
+        if isinstance(one, (ast.Attribute, ast.Call))
+    )
+
+
+def _is_alone(test: ast.expr) -> bool:
+    """Whether a condition holds only without other ranks."""
+    if not isinstance(test, ast.UnaryOp) or not isinstance(test.op, ast.Not) or not isinstance(test.operand, ast.Call):
+        return False
+    return _last(test.operand.func) in _IS_SEVERAL
 
 
 def _leaves(statement: ast.stmt) -> bool:
@@ -386,7 +442,7 @@ def _leaves(statement: ast.stmt) -> bool:
     return isinstance(statement, (ast.Return, ast.Continue, ast.Raise))
 
 
-def _is_rank(node: ast.expr) -> bool:
+def is_rank(node: ast.expr) -> bool:
     """Whether an expression is the number of this rank."""
     while isinstance(node, ast.Call) and dotted_name(node.func) == "int" and len(node.args) == 1:
         node = node.args[0]
@@ -407,17 +463,19 @@ def _is_of_one_rank(test: ast.expr) -> bool:
     called = test.func if isinstance(test, ast.Call) and not test.args else test
     if isinstance(called, (ast.Name, ast.Attribute)):
         return _IS_ONE_RANK.fullmatch(_last(called)) is not None
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_rank(test.left):
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not is_rank(test.left):
         return False
     other = test.comparators[0]
     if isinstance(test.ops[0], ast.Eq):
         return _text(other) in (0, "0")
+    if isinstance(test.ops[0], (ast.Lt, ast.LtE)):
+        return _text(other) == (1 if isinstance(test.ops[0], ast.Lt) else 0)
     return isinstance(test.ops[0], ast.In) and _is_first_rank(other)
 
 
 def _is_of_the_others(test: ast.expr) -> bool:
     """Whether a condition compares the rank with the first one and holds on all others."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_rank(test.left):
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not is_rank(test.left):
         return False
     other = test.comparators[0]
     if isinstance(test.ops[0], (ast.NotEq, ast.Gt)):

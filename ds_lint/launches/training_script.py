@@ -106,6 +106,7 @@ def _read(names: ModuleNames) -> TrainingScript:
     trained, imported = TrainedNames(names), ImportedNames(names)
     model_classes = frozenset(imported.in_transformers(owner) for owner, _ in _loads(names))
     options = script_arguments(names)
+    sources = SourceReader(trained, imported, options)
     return TrainingScript(
         stack=_stack(names, called),
         parses_flags=parses_flags,
@@ -113,7 +114,7 @@ def _read(names: ModuleNames) -> TrainingScript:
         defaults={name: value for one in classes.values() if _is_arguments(one) for name, value in _defaults(one)},
         keywords=keywords,
         sets=frozenset((*_set_fields(names), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
-        models=tuple(SourceReader(trained, imported, options).sources()),
+        models=tuple(sources.sources()),
         arguments=options,
         model_classes=model_classes,
         sets_leaf_modules=any(name.startswith("set_z3_leaf_module") for name in called),
@@ -123,7 +124,7 @@ def _read(names: ModuleNames) -> TrainingScript:
         is_configured_by_trl=any(
             _is_of_trl(one, imported) for one in (*used, *(dotted_name(call.func) for call in calls))
         ),
-        calls=read_calls(trained, imported),
+        calls=read_calls(trained, imported, sources),
         ranks=own_ranks(names, imported),
         engine_line=_first_line(names, [call for call in names.calls if connects_ranks(call)]),
         config_line=_first_line(names, list(calls_with_config(names))),

@@ -141,6 +141,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         span=problem.span,
         label=problem.label,
         related=problem.related,
+        is_elsewhere=rule.is_elsewhere and bool(problem.related) and problem.related[0].path is not None,
         fix=None if filled or _overwrites_stand_in(problem, config) else problem.fix,
         subject=_subject(problem, config),
     )

@@ -30,11 +30,16 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         stacks=config.stacks,
         target=config.knowledge.target,
         facts=config.facts.origins,
-        missing=config.facts.missing(config.stack),
+        missing=[
+            *config.facts.missing(config.stack),
+            *(config.accelerate.unchecked if config.accelerate is not None else ()),
+        ],
         material=[*config.facts.training.documents] if config.facts.training else [],
         findings=engine.check(config, rules),
     )
     report.material += config.quoted
+    launch = config.facts.launch
+    report.material += launch.documents if launch is not None else []
     return report
 
 
@@ -75,14 +80,18 @@ def lint_for(
         report = (release_ranges.upgraded if basis.is_upgrade else release_ranges.linted)(choice, lint_at)
     else:
         report = lint_by(rules)
-    if document.issues or document.language != "json":  # no clean JSON has a comment
+    is_elsewhere = any(finding.is_elsewhere for finding in report.findings)
+    if document.issues or document.language != "json" or is_elsewhere:  # no clean JSON has a comment
         suppress(report, engine.default_rules() if rules is None else rules, lint_by)
     report.sources, report.ranges = choice.origins, choice.ranges
     return report
 
 
 def suppress(report: FileReport, rules: list[Rule], lint_by: Callable[[list[Rule]], FileReport]) -> None:
-    """Take away what comments in the file suppress; those that suppress nothing are findings of their own."""
+    """Take away what comments in the file suppress, or in the script that a finding is about.
+
+    Those in the file that suppress nothing are findings of their own.
+    """
     from ds_lint.diagnostics import suppression
 
     suppression.apply(report, rules)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ds_lint.targets.pin import Library
 
     Lint = Callable[..., tuple[FileReport, Trace]]  # for a target, with an older one to compare it with
-    Problem = tuple[str, str | None, int, str]
-    Identity = tuple[str, str | None, int, str, str]
+    Problem = tuple[object, ...]
+    Identity = tuple[object, ...]
 
 
 class _Held(Record):
@@ -101,7 +101,8 @@ def compares(finding: Finding) -> bool:
 
 
 def _problem(finding: Finding) -> Problem:
-    return finding.code, finding.key, finding.span.start, finding.effect
+    place = (finding.related[0].path, finding.related[0].span.start) if finding.is_elsewhere else None
+    return finding.code, finding.key, finding.span.start, finding.effect, place
 
 
 def _identity(finding: Finding) -> Identity:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
+from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.report import page_url
 from ds_lint.lsp.positions import Lines
 from ds_lint.output.sentences import doubt
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.finding import Finding, Related
+    from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.lsp.documents import Found, LintResult
     from ds_lint.source.document import Document
@@ -70,9 +71,12 @@ def diagnostic(found: Found, places: ClientPlaces, uri: str, number: int) -> typ
     """One finding; ``data`` says which of the findings it is, and where its page lies."""
     finding = found.finding
     url = page_url(finding)
-    related = [_related(one, found.report, places, uri) for one in finding.related]
+    shown, others = found.report.place(finding), found.report.related(finding)
+    if shown.path != found.report.path:  # in another text, which ``shown.py`` shows if it is open
+        shown, others = Related(finding.span, finding.label), finding.related
+    related = [_related(one, found.report, places, uri) for one in others]
     return types.Diagnostic(
-        range=places.range(finding.span),
+        range=places.range(shown.span),
         message=_message(finding),
         severity=SEVERITIES[finding.severity],
         code=finding.code,
@@ -100,7 +104,7 @@ def _related(
     related: Related, report: FileReport, places: ClientPlaces, uri: str
 ) -> types.DiagnosticRelatedInformation | None:
     """Another place, with its text where it is in another file; None where that file's text is not known."""
-    if related.path is None:
+    if related.path in (None, report.path):
         location = types.Location(uri, places.range(related.span))
     else:
         text = text_of(report, related.path)

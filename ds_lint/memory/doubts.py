@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ds_lint.memory import parallelism
-from ds_lint.semantics.features import adapter_argument, evaluated_alone, is_on, tensor_parallel_size
+from ds_lint.semantics.evaluation import evaluated_alone
+from ds_lint.semantics.features import adapter_argument, is_on, tensor_parallel_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,8 +52,13 @@ def not_training(config: Config) -> str | None:
     call = launch.script.calls.inference if launch is not None and launch.script is not None else None
     if launch is not None and call is not None:
         return f"`{call.function}`, {launch.at(call.place)}, runs the model in a script that does not train it"
-    if (argument := evaluated_alone(config)) is not None:
-        return f"the training arguments have `{argument}` without `do_train`: the run evaluates the model"
+    alone = evaluated_alone(config)
+    if alone is not None and alone.argument:
+        return f"the training arguments have `{alone.argument}` without `do_train`: the run evaluates the model"
+    if launch is not None and alone is not None and alone.call is not None:
+        return (
+            f"`{alone.call.function}`, {launch.at(alone.call.place)}, evaluates the model in a script without training"
+        )
     return None
 
 

@@ -26,8 +26,9 @@ def render(report: Report, terminal: Terminal) -> str:
 
 def record(file: FileReport, finding: Finding, terminal: Terminal) -> str:
     """A finding in one line."""
-    path = terminal.paint(shown_path(file.path), STRONG)
-    place = file.document.shown_place(finding.span.start)
+    shown = file.place(finding)
+    path = terminal.paint(shown_path(shown.path or file.path), STRONG)
+    place = file.shown_document(finding).shown_place(shown.span.start)
     code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])
     releases = f"; {finding.affected_releases}" if finding.releases else ""
     doubted = f"; {doubt(finding)}" if finding.doubts else ""

@@ -54,10 +54,11 @@ def _complaint(root: Root, complaint: Complaint) -> str:
 
 def _annotation(root: Root, file: FileReport, finding: Finding) -> str:
     """A finding; the message names the place again, because the log does not show the properties."""
-    (line, column), (last_line, last_column) = file.document.ends_in_file(finding.span)
+    place = file.place(finding)
+    (line, column), (last_line, last_column) = file.shown_document(finding).ends_in_file(place.span)
     properties = {
         "title": f"{finding.code} {finding.name}",
-        "file": visible(root.shown(file.path)),
+        "file": visible(root.shown(place.path or file.path)),
         "line": str(line),
         "endLine": str(last_line),
     }

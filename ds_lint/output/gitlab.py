@@ -33,7 +33,8 @@ def render(report: Report, _terminal: Terminal) -> str:
 
 
 def _issue(root: Root, file: FileReport, finding: Finding, fingerprint: str) -> Json:
-    (first, _), (last, _) = file.document.ends_in_file(finding.span)
+    place = file.place(finding)
+    (first, _), (last, _) = file.shown_document(finding).ends_in_file(place.span)
     return {
         "type": "issue",
         "check_name": finding.code,
@@ -41,5 +42,5 @@ def _issue(root: Root, file: FileReport, finding: Finding, fingerprint: str) -> 
         "categories": ["Bug Risk"],
         "severity": SEVERITIES[finding.severity],
         "fingerprint": fingerprint,
-        "location": {"path": visible(root.shown(file.path)), "lines": {"begin": first, "end": last}},
+        "location": {"path": visible(root.shown(place.path or file.path)), "lines": {"begin": first, "end": last}},
     }

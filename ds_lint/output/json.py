@@ -108,15 +108,16 @@ def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
         described["releases"] = {
             library: [_stretch(stretch) for stretch in stretches] for library, stretches in finding.releases.items()
         }
+    place = file.place(finding)
     described |= {
         "key": finding.key,
         "message": finding.message,
         "help": finding.help,
         "url": page_url(finding),
-        "path": file.path,
-        **_place(file.document, finding.span),
-        "related": [_related(report, file, related) for related in finding.related],
-        "fix": _fix(file.document, finding.fix) if finding.fix else None,
+        "path": place.path,
+        **_place(file.shown_document(finding), place.span),
+        "related": [_related(report, file, related) for related in file.related(finding)],
+        "fix": _fix(file, finding.fix, is_elsewhere=place.path != file.path) if finding.fix else None,
     }
     return described
 
@@ -139,8 +140,9 @@ def _place(document: Document, span: Span) -> Json:
     return {"span": {"start": start, "end": end}, **({"cell": cell[0], "cell_line": cell[1]} if cell else {})}
 
 
-def _fix(document: Document, fix: Fix) -> Json:
-    return {"title": fix.title, "safety": fix.safety, "edits": [_edit(document, edit) for edit in fix.edits]}
+def _fix(file: FileReport, fix: Fix, *, is_elsewhere: bool) -> Json:
+    edits = [_edit(file.document, edit) for edit in fix.edits]
+    return {"title": fix.title, "safety": fix.safety, **({"path": file.path} if is_elsewhere else {}), "edits": edits}
 
 
 def _edit(document: Document, edit: Edit) -> Json:

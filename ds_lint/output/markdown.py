@@ -31,7 +31,7 @@ _PARTS = re.compile(f" |{_IDEOGRAPH.pattern}|[^ {_IDEOGRAPH.pattern[1:]}+")
 _OPENING = ("Ps", "Pi")  # categories of characters that no line ends with,
 _CLOSING = ("Pe", "Pf", "Po")  # and those that none begins with
 _ITEM = re.compile(r"( *)([-*]|\d+\.) +")
-_FINDING = re.compile(rf"(\d+:\d+: )(\w+ \[({'|'.join(SEVERITIES)})\])( .*)", re.DOTALL)
+_FINDING = re.compile(rf"((?:[\w./-]+:)?\d+:\d+: )(\w+ \[({'|'.join(SEVERITIES)})\])( .*)", re.DOTALL)
 _FIXES = {FIXED: "with --fix", f"{FIXED} unsafe": "with --fix --unsafe-fixes"}
 
 

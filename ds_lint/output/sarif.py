@@ -175,9 +175,11 @@ class SarifLog(Record):
     def result(self, result: Result) -> Json:
         """One finding."""
         file, finding, fingerprint = result
-        place: Json = {"physicalLocation": self._place(file.path, file.document, finding.span)}
-        if finding.label:
-            place["message"] = message(finding.label)
+        shown = file.place(finding)
+        document = file.shown_document(finding)
+        place: Json = {"physicalLocation": self._place(shown.path or file.path, document, shown.span)}
+        if shown.label:
+            place["message"] = message(shown.label)
         described: Json = {
             "ruleId": finding.code,
             "ruleIndex": self.rules[finding.code],
@@ -186,9 +188,9 @@ class SarifLog(Record):
             "locations": [place],
             "partialFingerprints": {FINGERPRINT: fingerprint},
         }
-        if finding.related:
+        if others := file.related(finding):
             described["relatedLocations"] = [
-                self._related(file, number, related) for number, related in enumerate(finding.related, start=1)
+                self._related(file, number, related) for number, related in enumerate(others, start=1)
             ]
         if finding.fix:
             described["fixes"] = [self._fix(file, finding.fix)]

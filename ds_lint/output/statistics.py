@@ -22,12 +22,12 @@ class RuleCount:
 
     __slots__ = ("code", "count", "files", "name", "safe", "severity", "unsafe")
 
-    def __init__(self, findings: list[Finding]) -> None:
+    def __init__(self, findings: list[Finding], files: set[str]) -> None:
         self.code = findings[0].code
         self.name = findings[0].name
         self.severity = min((finding.severity for finding in findings), key=SEVERITIES.index)  # the worst
         self.count = len(findings)
-        self.files = len({finding.path for finding in findings})
+        self.files = len(files)
         ways = [finding.fix.applied_with for finding in findings if finding.fix]
         self.safe = ways.count("safe")
         self.unsafe = ways.count("unsafe")
@@ -41,9 +41,13 @@ class RuleCount:
 def rows(report: Report) -> list[RuleCount]:
     """A row for each rule with findings, the most first."""
     by_code: dict[str, list[Finding]] = {}
-    for finding in report.findings:
-        by_code.setdefault(finding.code, []).append(finding)
-    return sorted(map(RuleCount, by_code.values()), key=lambda row: (-row.count, row.code))
+    paths: dict[str, set[str]] = {}
+    for file in report.files:
+        for finding in file.findings:
+            by_code.setdefault(finding.code, []).append(finding)
+            paths.setdefault(finding.code, set()).add(file.place(finding).path or file.path)
+    rows = (RuleCount(findings, paths[code]) for code, findings in by_code.items())
+    return sorted(rows, key=lambda row: (-row.count, row.code))
 
 
 def render(report: Report, terminal: Terminal) -> str:

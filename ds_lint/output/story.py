@@ -58,10 +58,12 @@ def _excerpts(
     report: Report, file: FileReport, finding: Finding
 ) -> tuple[list[tuple[str, Document, list[Mark]]], list[Related]]:
     """What to underline, file by file and the finding's own first, and the places in files that were not read."""
-    primary = Mark(finding.span, finding.label, SEVERITY[finding.severity], primary=True)
-    excerpts = {file.path: (file.path, file.document, [primary])}
+    place = file.place(finding)
+    path = place.path or file.path
+    primary = Mark(place.span, place.label, SEVERITY[finding.severity], primary=True)
+    excerpts = {path: (path, file.shown_document(finding), [primary])}
     unread = []
-    for related in finding.related:
+    for related in file.related(finding):
         path = related.path or file.path
         document = file.document if path == file.path else report.document(path)
         if document:

@@ -109,8 +109,12 @@ def _subject(files: list[FileReport]) -> str:
 def _where(files: list[FileReport]) -> str:
     """``config.json``, ``3 files`` when all have findings, else ``2 of 5 files``."""
     paths = {file.path for file in files}
-    concerned = {file.path for file in files if file.findings}
-    return _subject(files) if paths == concerned else f"{len(concerned)} of {counted(len(paths), 'file')}"
+    concerned = {file.place(finding).path or file.path for file in files for finding in file.findings}
+    if paths == concerned:
+        return _subject(files)
+    if concerned <= paths:
+        return f"{len(concerned)} of {counted(len(paths), 'file')}"
+    return shown_path(concerned.pop()) if len(concerned) == 1 else counted(len(concerned), "file")
 
 
 def _counts(findings: list[Finding], terminal: Terminal) -> str:

@@ -29,7 +29,7 @@ def from_document(document: Document, basis: Basis) -> Config:
     if document.issues and basis.stack == "deepspeed" and not is_template:
         root = _as_deepspeed_reads(document) or root
     config = Config(document, root, basis)
-    if config.facts.training is None:
+    if config.facts.training is None and config.facts.launch is None:
         return config
     from ds_lint.semantics.preparation.filled import fill_in  # without training arguments hardly anything is known
 

@@ -163,6 +163,25 @@ def brings_scheduler(config: Config) -> bool:
     return handed is not None and handed.has_scheduler is not False
 
 
+def evaluates_alone(config: Config) -> bool:
+    """Whether a Trainer evaluates or predicts, and does not train."""
+    if config.facts.training is None and config.facts.launch is None:
+        return False
+    from ds_lint.semantics.evaluation import evaluated_alone  # not needed without either
+
+    return evaluated_alone(config) is not None
+
+
+@once
+def has_no_optimizer(config: Config) -> bool:
+    """Whether an engine of stage 3 certainly runs without an optimizer, for inference."""
+    if evaluates_alone(config):
+        return True
+    handed = script_optimizers(config) if config.stack == "deepspeed" else None
+    is_without = handed is not None and handed.has_optimizer is False and not handed.trains
+    return is_without and zero_stage(config) == 3 and config.node("optimizer", "type") is None
+
+
 def names_optimizer(config: Config) -> bool:
     """Whether DeepSpeed builds the optimizer; else it gets that of the script, since nothing trains without one.
 

@@ -187,18 +187,3 @@ def adapter_argument(config: Config) -> str | None:
         return config.facts.adapters
     others = config.facts.training.others if config.facts.training else ()
     return next((name for name in others if "lora" in name or "peft" in name), None)
-
-
-def evaluated_alone(config: Config) -> str | None:
-    """The training argument by which a run evaluates or predicts and does not train, or None.
-
-    Scripts need not look at ``do_train``. One that sets an evaluation strategy, under its name of today or that of
-    older releases, evaluates while it trains.
-    """
-    trains = config.argument("do_train")
-    if trains is None or trains.value is not False:
-        return None
-    strategies = [config.argument(name) for name in ("eval_strategy", "evaluation_strategy")]
-    if any(one is not None and one.value not in (None, "no") for one in strategies):
-        return None
-    return next((name for name in ("do_eval", "do_predict") if set_argument(config, name)), None)

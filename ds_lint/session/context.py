@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Severity, Stack
+    from ds_lint.diagnostics.finding import Finding, Severity, Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
@@ -69,6 +69,17 @@ class LintContext:
 
     def lint(self, document: Document, rules: list[Rule] | None) -> FileReport:
         """The report on a document by these rules; None stands for those that are on by default."""
+        report = self._linted(document, rules)
+        if self.settings.per_file_ignores:
+            report.findings = [one for one in report.findings if not self._is_ignored_elsewhere(one, report)]
+        return report
+
+    def _is_ignored_elsewhere(self, finding: Finding, report: FileReport) -> bool:
+        """Whether the settings ignore the rule for the script or launch that a finding is about."""
+        path = report.place(finding).path if finding.is_elsewhere else None
+        return path is not None and any(rule.code == finding.code for rule in ignored_at(path, self.settings))
+
+    def _linted(self, document: Document, rules: list[Rule] | None) -> FileReport:
         material = [one for one in self.material if one.may_name(document)]
         if not material:
             return lint_for(self.choice, document, self.basis, rules, self.severities)
@@ -122,3 +133,17 @@ class LintContext:
         if codes is None:
             return self.lint(document, None)
         return self.lint(document, [rule for rule in every_rule() if rule.is_on or rule.code in codes])
+
+
+def ignored_at(path: str, settings: Settings) -> list[Rule]:
+    """The rules that the settings ignore for this config alone."""
+    if not settings.per_file_ignores:
+        return []
+    from ds_lint.linter.selection import rules_of
+    from ds_lint.project.globs import matches, relative
+
+    place = relative(path, settings.directory)
+    words = [
+        word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
+    ]
+    return [rule for word in words for rule in rules_of(word)]

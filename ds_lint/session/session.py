@@ -9,7 +9,7 @@ from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.choice import UnknownRelease, between, choose
 from ds_lint.semantics.basis import Basis
-from ds_lint.session.context import LintContext
+from ds_lint.session.context import LintContext, ignored_at
 from ds_lint.settings.nearest import Nearest
 from ds_lint.settings.record import NO_SETTINGS, SettingsError
 from ds_lint.targets.pin import LIBRARIES, PinPlace
@@ -309,20 +309,6 @@ def _without_ignored(rules: list[Rule] | None, settings: Settings, path: str) ->
     from ds_lint.linter.selection import Selection, select
 
     return [rule for rule in (select(Selection()) if rules is None else rules) if rule not in ignored]
-
-
-def ignored_at(path: str, settings: Settings) -> list[Rule]:
-    """The rules that the settings ignore for this config alone."""
-    if not settings.per_file_ignores:
-        return []
-    from ds_lint.linter.selection import rules_of
-    from ds_lint.project.globs import matches, relative
-
-    place = relative(path, settings.directory)
-    words = [
-        word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
-    ]
-    return [rule for word in words for rule in rules_of(word)]
 
 
 def _last(values: list[Value | None]) -> Value | None:

@@ -21,6 +21,22 @@ def comments_of(document: Document) -> Iterator[Span]:
             yield from _apart(document.text, issue.span)  # the reader has found a row of them as one
 
 
+def comments_of_script(document: Document) -> Iterator[Span]:
+    """The comments of a script in which a launch or a call stands, of whatever language: all have ``#``."""
+    text = document.text
+    if document.path.endswith(".py"):
+        from ds_lint.source import python
+
+        yield from python.comments(text)
+        return
+    end = 0
+    for line in text.splitlines(keepends=True):
+        start, end = end, end + len(line)
+        mark = line.find("#")
+        if mark == 0 or (mark > 0 and line[mark - 1].isspace()):  # ``$#`` and ``a#b`` begin none
+            yield Span(start + mark, start + len(line.rstrip()))
+
+
 def _apart(text: str, row: Span) -> Iterator[Span]:
     """The comments of a row, between which there is white space, or the beginning of a comment without an end."""
     start = row.start

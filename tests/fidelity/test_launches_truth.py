@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import pathlib
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -18,7 +20,9 @@ from installed import measured_with_the_newest
 from ranks import run
 
 from ds_lint.facts.checkpoints import checkpoint_in
+from ds_lint.launches.script_parser import LOCAL_RANK
 from ds_lint.launches.scripts import launches_in
+from ds_lint.launches.training_script import read_training_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -220,3 +224,132 @@ def test_what_belongs_to_all_is_on_each_node_only_with_the_key(tmp_path: Path, i
     assert {"latest", "mp_rank_00_model_states.pt"} <= set(first)
     assert ("mp_rank_00_model_states.pt" in second) == is_set
     assert "latest" not in second  # newer releases write it on the first node alone
+
+
+SHOWS_WORDS = """\
+import pathlib, sys
+pathlib.Path(sys.argv[-1]).write_text(" ".join(sys.argv[1:-1]), encoding="utf-8")
+"""
+
+
+def test_launchers_pass_the_local_rank(tmp_path: Path) -> None:
+    """DS866: ``deepspeed`` started for one process, and the words that torch makes for each of its own."""
+    from torch.distributed.launch import parse_args
+    from torch.distributed.run import config_from_args
+
+    (tmp_path / "train.py").write_text(SHOWS_WORDS, encoding="utf-8")
+    world = base64.urlsafe_b64encode(json.dumps({"localhost": [0]}).encode()).decode()
+    options = {"with": [], "without": ["--no_local_rank"]}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "deepspeed.launcher.launch", f"--world_info={world}", *words, "train.py", name],
+            cwd=tmp_path,
+        )
+        for name, words in options.items()
+    ]
+    assert [one.wait(timeout=120) for one in started] == [0, 0]
+    for name, words in options.items():
+        expected = (tmp_path / name).read_text(encoding="utf-8")
+        assert expected == ("--local_rank=0" if name == "with" else "")
+        assert added(f"deepspeed {' '.join(words)} train.py") == expected.partition("=")[0]
+    for words in [], ["--use_env"], ["--use-env"]:
+        _, _, command = config_from_args(parse_args([*words, "train.py", "--lr", "1"]))
+        between = command[command.index("train.py") + 1 : command.index("--lr")]
+        assert [one.partition("=")[0] for one in between] == ([] if words else ["--local-rank"])
+        assert added(f"python -m torch.distributed.launch {' '.join(words)} train.py") == "".join(
+            one.partition("=")[0] for one in between
+        )
+
+
+def added(command: str) -> str:
+    """The option that a command is said to add."""
+    (launch,) = launches_in(command, "run.sh", lambda _: "import deepspeed").launches
+    return launch.added_option
+
+
+OF_TRANSFORMERS = """\
+import sys
+from dataclasses import dataclass
+from transformers import HfArgumentParser, TrainingArguments
+@dataclass
+class Own:
+    width: int = 8
+"""
+FILE = """\
+parser = HfArgumentParser((Own, TrainingArguments))
+if len(sys.argv) == 2 and sys.argv[1].endswith(".json"):
+    own, args = parser.parse_json_file(json_file=sys.argv[1])
+else:
+    own, args = parser.parse_args_into_dataclasses()
+"""
+OF_DEEPSPEED = """\
+import argparse, deepspeed
+parser = deepspeed.add_config_arguments(argparse.ArgumentParser())
+parser.parse_args()
+"""
+CLICK = "import click\n@click.command()\n@click.option({})\ndef main({}):\n    print(0)\nmain()\n"
+TYPER = "import typer\ndef main({}: int = 0):\n    print(0)\ntyper.run(main)\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "takes"),
+    [
+        (OF_TRANSFORMERS + "HfArgumentParser(Own).parse_args_into_dataclasses()\n", []),
+        (OF_TRANSFORMERS + "HfArgumentParser([Own, TrainingArguments]).parse_args_into_dataclasses()\n", [0, 1]),
+        (
+            OF_TRANSFORMERS.replace("width", "local_rank") + "HfArgumentParser(Own).parse_args_into_dataclasses()\n",
+            [0, 1],
+        ),
+        (OF_TRANSFORMERS + FILE, [0, 1]),
+        (OF_DEEPSPEED, []),
+        (CLICK.format('"--width"', "width"), []),
+        (CLICK.format('"--local_rank"', "local_rank"), [0]),
+        (TYPER.format("width"), []),
+        (TYPER.format("local_rank"), [1]),
+    ],
+)
+def test_parsers_of_other_libraries(
+    script: str, takes: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """DS866, as in ``tests/launches/test_script_parser.py``."""
+    pytest.importorskip("transformers")
+    for library in ("click", "typer"):
+        if f"import {library}" in script:
+            pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    read = read_training_script(script)
+    assert read is not None
+    *_, parser = read.calls.parsers
+    assert parser.takes == tuple(LOCAL_RANK[one] for one in takes)
+    for number, option in enumerate(LOCAL_RANK):
+        monkeypatch.setattr(sys, "argv", ["train.py", f"{option}=0"])
+        assert _ends_well(script) == (number in takes)
+
+
+def _ends_well(script: str) -> bool:
+    try:
+        runpy.run_path(str(_written(script)), run_name="__main__")
+    except SystemExit as end:  # of click and typer, with 0 also at the end of what they run
+        return end.code in (None, 0)
+    except ValueError:
+        return False
+    return True
+
+
+def _written(script: str) -> pathlib.Path:
+    path = pathlib.Path("train.py")
+    path.write_text(script, encoding="utf-8")
+    return path
+
+
+def test_the_option_hides_a_file_of_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """DS866: a script that reads the file if it is the only word."""
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "args.json").write_text('{"output_dir": "out", "use_cpu": true}', encoding="utf-8")
+    read = read_training_script(OF_TRANSFORMERS + FILE)
+    assert read is not None
+    assert [one.kind for one in read.calls.parsers] == ["file", "parser"]
+    for words, ends_well in (["args.json"], True), (["--local_rank=0", "args.json"], False):
+        monkeypatch.setattr(sys, "argv", ["train.py", *words])
+        assert _ends_well(OF_TRANSFORMERS + FILE) == ends_well

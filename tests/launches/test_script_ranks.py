@@ -88,6 +88,24 @@ def test_a_script_that_starts_the_ranks(script, expected):
 
 
 @pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("import os\nos.environ['WORLD_SIZE'] = '4'\nwork()", 4),
+        ("import os\nos.environ.setdefault('WORLD_SIZE', str(2))\nwork()", 2),
+        ("import os\nos.environ.update(RANK='0', WORLD_SIZE='8')\nwork()", 8),
+        ("import os\nos.environ.update({'RANK': '0', 'WORLD_SIZE': '8'})\nwork()", 8),
+        ("import os\nos.environ['WORLD_SIZE'] = os.environ['SLURM_NTASKS']\nwork()", "?"),
+        ("import os\nif many:\n    os.environ['WORLD_SIZE'] = '4'\nos.environ['WORLD_SIZE'] = '2'\nwork()", "?"),
+        ("import os\nos.environ['WORLD_SIZE'] = '1'\nwork()", None),
+        ("import os\nprint(os.environ['WORLD_SIZE'])\nwork()", None),
+        ("import os\nfor rank in range(4):\n    if os.fork() == 0:\n        work()", "?"),
+    ],
+)
+def test_a_script_that_sets_the_world_size(script, expected):
+    assert ranks(TRAIN + script) == expected
+
+
+@pytest.mark.parametrize(
     ("call", "expected"),
     [
         ("L.Trainer(devices=8, strategy='deepspeed')", 8),

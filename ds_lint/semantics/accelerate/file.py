@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.knowledge.stacks import beginning
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import PRECISION, config_file, made_by_launch, setting_of
 from ds_lint.semantics.accelerate.launch import AccelerateLaunch
@@ -48,6 +49,15 @@ class AccelerateFile:
         """The precision that ``Accelerator()`` gets from the environment, unless the script names one."""
         word = self.launch.value("mixed_precision") if self.launch is not None else UNKNOWN
         return word.lower() if isinstance(word, str) else UNKNOWN
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What is not checked, as no table tells of it at this release, and from which release on it is."""
+        launch = self.launch
+        if launch is None or launch.distributed_type != "FSDP" or launch.table("fsdp_plugin"):
+            return []
+        what = "values of FSDP settings" if launch.table("fsdp_variables") else "FSDP settings"
+        return [f"{what} (checked since accelerate {beginning('accelerate', 'fsdp_plugin')})"]
 
     def named_config(self) -> str | None:
         """What the settings name as the DeepSpeed config; None if they name none."""

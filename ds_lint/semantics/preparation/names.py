@@ -6,6 +6,7 @@ from math import ceil
 
 from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.evaluation import evaluated_alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ class Names:
         return value == "true" if value in ("true", "false") else value  # up to 0.29.3, devices are declared bool too
 
     def _training_steps(self) -> Any:
-        """Known only where they are given: the others follow from the data."""
+        """Known only where they are given: the others follow from the data. A run that only evaluates has none."""
+        if evaluated_alone(self._config) is not None:
+            return 0
         steps = self._argument("max_steps")
         return steps if steps is not UNKNOWN and steps > 0 else UNKNOWN
 

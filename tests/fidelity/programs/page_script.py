@@ -1,7 +1,7 @@
 """A training script of a rule page on this rank: ``page_script.py FOLDER STACK``, with train.py and config.json in it.
 
 ``model`` beside them is a small Llama. Told are the elements of the tensors in what the script saved, by name, and of
-the parameters of the models that ``from_pretrained`` returned.
+the parameters of the models that ``from_pretrained`` returned, or that ``deepspeed.initialize`` got from the script.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import deepspeed
 import torch
 import torch.distributed
 import transformers
@@ -27,17 +28,31 @@ if stack == "accelerate":
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     state.process_index, state.local_process_index, state.num_processes = rank, rank, ranks
 loaded: list[dict[str, int]] = []
+initialize = deepspeed.initialize
 load = transformers.PreTrainedModel.from_pretrained.__func__
 
 
-def counting(kind: type, *arguments: object, **keywords: object) -> transformers.PreTrainedModel:
+def count(model: torch.nn.Module) -> None:
+    loaded.append({name: parameter.numel() for name, parameter in model.named_parameters()})
+
+
+def loading(kind: type, *arguments: object, **keywords: object) -> transformers.PreTrainedModel:
     """``from_pretrained``, of which the elements are counted."""
     model = load(kind, *arguments, **keywords)
-    loaded.append({name: parameter.numel() for name, parameter in model.named_parameters()})
+    count(model)
     return model
 
 
-transformers.PreTrainedModel.from_pretrained = classmethod(counting)
+def initializing(*arguments: object, **keywords: object) -> tuple[object, ...]:
+    """``deepspeed.initialize`` with a model whose elements are counted."""
+    count(keywords["model"])
+    return initialize(*arguments, **keywords)
+
+
+if stack == "deepspeed":
+    deepspeed.initialize = initializing
+else:
+    transformers.PreTrainedModel.from_pretrained = classmethod(loading)
 names = runpy.run_path("train.py")  # kept, as the variables of a script live as long as it runs
 torch.distributed.barrier()
 found = [*Path("out").glob("*.safetensors")]
