@@ -131,6 +131,7 @@ def test_a_cell_writes_the_script_that_is_launched(check):
         ([variables()], None),
         (["\n".join(f"%env {name}=0" for name in RANKS).replace("SIZE=0", "SIZE=1")], None),
         (["from mine import prepare\nprepare()"], None),
+        (["!pip install mpi4py"], None),
         (["from accelerate import notebook_launcher\nnotebook_launcher(train, num_processes=2)"], None),
     ],
 )

@@ -125,7 +125,13 @@ class LaunchFacts:
             return False
         if script.ranks is not None and not script.ranks.are_in_environment:
             return False
-        return self.stack is not None and not self.fills_in and not _has(_CONNECTS_RANKS, document.content)
+        connects = _has(_CONNECTS_RANKS, document.content) or self.installs_mpi
+        return self.stack is not None and not self.fills_in and not connects
+
+    @property
+    def installs_mpi(self) -> bool:
+        """Whether the file with the launch names mpi4py, with which a process asks MPI for its rank."""
+        return "mpi4py" in self.document.text
 
     @property
     def world_size(self) -> int | None:

@@ -103,7 +103,8 @@ def add_launches(
             modules = unless_it_fails(lambda: list(_modules(directory, documents, session)), directory) or []  # noqa: B023 - called at once
             if modules:  # which a launch may start that does not name the config
                 by = naming(scripts_of(directory, session), {os.path.basename(path) for path in modules})
-                _add(project.linked(Naming(by.scripts, []), unless_it_fails), documents, session)
+                launching = [*by.scripts, *(path for path in modules if path.endswith(NOTEBOOK))]
+                _add(project.linked(Naming(launching, []), unless_it_fails), documents, session)
             _add(project.links_of_scripts(modules), documents, session)
         else:
             _add(project.links_of_scripts(), documents, session)
