@@ -111,6 +111,14 @@ def test_a_file_is_as_the_last_cell_before_the_launch_leaves_it(check):
     assert of("DS610", found) == []
 
 
+def test_a_config_for_a_launch_is_not_that_of_the_notebook(check):
+    plain = f"{IMPORTS}\nTrainer(model, TrainingArguments('out', per_device_train_batch_size=2)).train()"
+    dumped = f"import json\n{DICT}\njson.dump(ds_config, open('ds.json', 'w'))"
+    script = f"%%writefile train.py\nimport deepspeed\n{DICT}\ndeepspeed.initialize(model=model, config=ds_config)"
+    found = check(plain, dumped, "!deepspeed --num_gpus 2 train.py --deepspeed ds.json", script)
+    assert of("DS610", found) + of("DS830", found) == []
+
+
 def test_a_cell_writes_the_script_that_is_launched(check):
     launch = "!deepspeed --num_gpus 2 train.py --deepspeed ds.json"
     found = check(f"%%writefile train.py\n{TRAINS}", f"%%writefile ds.json\n{TEXT}", launch)
@@ -175,3 +183,11 @@ def test_launches_are_shown_with_their_cells(check, run, tmp_path):
     assert (launch["cell"], launch["cell_line"]) == (2, 3)
     line = (tmp_path / "a.ipynb").read_text(encoding="utf-8").splitlines()[launch["line"] - 1]
     assert "deepspeed --num_gpus 2" in line
+
+
+def test_a_notebook_may_have_large_outputs(check, tmp_path, run):
+    check("!pip install deepspeed==0.9.2", DICT.replace("stage", "stag"))
+    notebook = json.loads((tmp_path / "a.ipynb").read_text(encoding="utf-8"))
+    notebook["cells"][0]["outputs"] = [{"output_type": "display_data", "data": {"image/png": "A" * 4_000_000}}]
+    (tmp_path / "a.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    assert "a.ipynb:cell 2:1:73: DS101" in run("check", "--output-format", "concise").stdout

@@ -262,13 +262,22 @@ class LaunchFacts:
 
             return may_be_named(config)
         if self.written is None and self.is_in_notebook and config.notebook is not None:
-            return config.is_python  # what another cell writes is not named
+            return self._takes(config)
         if self.written is None or config.root is None:
             return True
         if os.path.abspath(config.path) != os.path.abspath(self.document.path):
             return True
         line, _ = config.position(config.root.span.start)
         return self.written[0] <= line <= self.written[1]
+
+    def _takes(self, config: Document) -> bool:
+        """Whether a notebook trains with a dict in its Python: what a cell writes into a file is not named."""
+        script, document, root = self.script, self.script_document, config.root
+        if script is None or document is None or root is None or not (config.is_python and config.is_dict):
+            return False
+        if document.content[root.span.start : root.span.end].isspace():
+            return False  # of a cell that becomes a script
+        return config.stack is not None or self.stack == "deepspeed" or "deepspeed" in script.keywords
 
     @property
     def documents(self) -> list[Document]:

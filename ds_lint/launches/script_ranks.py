@@ -27,8 +27,8 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class OwnRanks(NamedTuple):
     """The ranks of a script that it starts itself, or may start; None for what is unknown.
 
-    ``are_of_cluster`` says that ``srun`` and ``mpirun`` may start them instead, and ``are_in_environment`` that it starts
-    none, but sets WORLD_SIZE.
+    ``are_of_cluster`` says that ``srun`` and ``mpirun`` may start them instead, and ``are_in_environment`` that the
+    script starts none, but sets WORLD_SIZE.
     """
 
     nodes: int | None = None
