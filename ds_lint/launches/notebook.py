@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ds_lint.launches.launchers import by_module, by_program
 from ds_lint.launches.notebook_kernel import NotebookReading, environment_at, in_home
 from ds_lint.launches.notebook_python import EnvironmentChange, FileWrite, FolderChange, ProgramStart, steps
+from ds_lint.launches.python import StartedCommand, commands
 from ds_lint.launches.scripts import NO_LAUNCHES, Launches, WrittenConfig, launches_in
 from ds_lint.source.notebook_format import read_notebook
 from ds_lint.source.notebook_magics import cell_magic, magic_lines, parsed_python, python_of
@@ -61,6 +62,7 @@ class _CellReader:
         self.path = path
         self.python = python
         self.does = does
+        self.commands = commands(python, path)
         self.of_project = read
         self.cwd: str | None = "."
         self.changes: list[EnvironmentChange] = []
@@ -90,7 +92,8 @@ class _CellReader:
         first, last = self.line(cell.start), self.line(cell.start + len(cell.source))
         lines = [(self.line(cell.start + one.start), one.text) for one in magic_lines(cell.source)]
         here = [step for step in self.does.steps if first <= step.line <= last]
-        for line, step in sorted([*lines, *((step.line, step) for step in here)], key=lambda one: one[0]):
+        started = [(one.line, one) for one in self.commands if first <= one.line <= last]
+        for line, step in sorted([*lines, *((step.line, step) for step in here), *started], key=lambda one: one[0]):
             if isinstance(step, str):
                 self.magic(step, line)
             elif isinstance(step, EnvironmentChange):
@@ -105,6 +108,8 @@ class _CellReader:
                     self.texts.pop(place, None)
                     if step.text is not None:
                         self.texts[place] = step.text
+            elif isinstance(step, StartedCommand):
+                self.shell(step.script, line, is_python=False, stand_ins=step.stand_ins)
             elif isinstance(step, ProgramStart):
                 self.shell(step.command, line, is_python=False)
 
@@ -137,9 +142,9 @@ class _CellReader:
             text = _VALUE.sub(lambda value: self.does.constant(value[1], line) or value[0], text)
         return None if "$" in text or "{" in text else text
 
-    def shell(self, text: str, line: int, *, is_python: bool = True) -> None:
+    def shell(self, text: str, line: int, *, is_python: bool = True, stand_ins: StandIns | None = None) -> None:
         """The launches of a script that starts at a line; IPython fills in its ``{values}`` unless a magic gets it."""
-        stand_ins = StandIns()
+        stand_ins = stand_ins or StandIns()
         if is_python:
             text = _VALUE.sub(lambda value: self.does.constant(value[1], line) or stand_ins.add(value[1]), text)
             text = _VARIABLE.sub(lambda name: self.variable(name, line, stand_ins), text)

@@ -28,6 +28,8 @@ def commands(*cells):
         (["%%bash --out log\nN=2\ntorchrun --nproc_per_node $N a.py"], ["torchrun --nproc_per_node 2 a.py"]),
         (["%%time\n!deepspeed a.py"], ["deepspeed a.py"]),
         (["get_ipython().system('deepspeed a.py')"], ["deepspeed a.py"]),
+        (["import os, subprocess\nos.system('deepspeed a.py')"], ["deepspeed a.py"]),
+        (["import subprocess\nsubprocess.run(['torchrun', 'a.py', x])"], ["torchrun a.py ?"]),
         (["N = 2\nM = f()\n", "!deepspeed --num_gpus {N} a.py $M $HOME"], ["deepspeed --num_gpus 2 a.py ? ?"]),
         (["N = 2", "N = 4", "!deepspeed --num_gpus $N a.py"], ["deepspeed --num_gpus 4 a.py"]),
         (["deepspeed --num_gpus 2 a.py \\\n  --seed 1"], ["deepspeed --num_gpus 2 a.py --seed 1"]),  # no magic
