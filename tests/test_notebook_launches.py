@@ -76,6 +76,12 @@ def test_the_cells_are_one_module(check, config):
     assert found.startswith(f"{len(config)}:")
 
 
+def test_the_arguments_of_the_last_cell_are_those_of_the_trainer(check):
+    first = arguments("ds_config").replace("=2", "=4")
+    (found,) = of("DS610", check(DICT, IMPORTS, first, arguments("ds_config"), "Trainer(model, args).train()"))
+    assert "`per_device_train_batch_size` is 2 (a.ipynb:cell 4:1)" in found
+
+
 LAUNCH = f"!deepspeed --num_gpus 2 train.py {FLAGS} --deepspeed ds.json"
 IN_PROCESS = [IMPORTS, arguments("'ds.json'"), "Trainer(model, args).train()"]
 

@@ -60,6 +60,7 @@ _SETS_RANKS = re.compile(
 _CONNECTS_RANKS = re.compile(
     r"mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv"
     r"|init_process_group|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
+    r"|init_distributed\([^)]*\b(?:rank|world_size|init_method|auto_mpi_discovery)\b"
 )
 # What a script has in which ranks share a copy of the model; ``DeepSpeedConfig.__init__`` counts them as one.
 _SPLITS_MODEL = re.compile(r"\bmpu\s*=\s*(?!None\b)\w|\bPipelineModule\b")

@@ -96,6 +96,7 @@ def _read(names: ModuleNames) -> TrainingScript:
     called = {dotted_name(call.func).rpartition(".")[2]: call for call in names.calls}
     classes = {node.name: node for node in names.every(ast.ClassDef)}
     calls = [call for call in names.calls if ARGUMENTS.fullmatch(dotted_name(call.func).rpartition(".")[2])]
+    calls = _given_to_trainer(names, calls) if len(calls) > 1 else calls
     parses_flags = any(parser in called for parser in _PARSERS)
     is_one_call = len(calls) == 1 and all(keyword.arg is not None for keyword in calls[0].keywords)
     keywords = dict(_keywords(calls[0])) if is_one_call and not parses_flags else {}
@@ -195,6 +196,17 @@ def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, Any]]:
             if isinstance(value, ast.Call) and dotted_name(value.func).rpartition(".")[2] in ("field", "Field"):
                 value = next((keyword.value for keyword in value.keywords if keyword.arg == "default"), value)
             yield statement.target.id, _literal(value)
+
+
+def _given_to_trainer(names: ModuleNames, calls: list[ast.Call]) -> list[ast.Call]:
+    """Of several calls of TrainingArguments the one whose object the only Trainer gets; all if that does not show."""
+    trainers = [call for call in names.calls if re.fullmatch(r"\w*Trainer", dotted_name(call.func).rpartition(".")[2])]
+    if len(trainers) != 1:
+        return calls
+    given = next((one.value for one in trainers[0].keywords if one.arg == "args"), None)
+    given = given or next(iter(trainers[0].args[1:2]), None)
+    reaching = names.reaching(given.id, given) if isinstance(given, ast.Name) else None
+    return [call for call in calls if reaching is not None and call is reaching.value] or calls
 
 
 def _resumed(names: ModuleNames) -> Iterator[tuple[str, KeywordArgument]]:
