@@ -178,13 +178,13 @@ def test_what_several_launches_share_is_reported_once(run, write):
     "train",
     [
         TRAIN.replace("(TrainingArguments,)", "(Mine,)").replace("import HfA", "import TrainingArguments as T, HfA"),
-        TRAIN + "args.max_grad_norm = 0.1\n",
+        TRAIN.replace("Trainer(args=args)", "args = dataclasses.replace(args, max_grad_norm=0.1)\nTrainer(args=args)"),
         "from mine import TrainingArguments\n" + TRAIN.replace(", TrainingArguments", ""),
         "class TrainingArguments(Base): pass\n" + TRAIN.replace(", TrainingArguments", ""),
         TRAIN.replace("HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()", "make()"),
         None,
     ],
-    ids=["its own class", "sets it", "imports it from elsewhere", "defines it", "no parser", "no script"],
+    ids=["its own class", "makes it again", "imports it from elsewhere", "defines it", "no parser", "no script"],
 )
 def test_a_default_that_the_script_may_change_is_unknown(run, write, train):
     config = {**OF_TRAINER, "gradient_clipping": 0.5}

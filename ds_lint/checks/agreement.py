@@ -15,7 +15,7 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ds_lint.diagnostics.finding import Fix, Safety, Stack
     from ds_lint.facts.training import Argument
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath
 
 _TRAINER: Stack = "trainer"
+_OF_TRAINING = ("max_steps", "warmup_ratio", "warmup_steps")  # which ``trainer_config_finalize`` compares
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
 _STEPS = ("scheduler", "params", "total_num_steps")
 _ASKS_FOR_16_BIT = (
@@ -55,7 +56,7 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
             help=f'Set it to "auto", which the Trainer replaces with {as_json(mismatch.wanted)}, or change the '
             f"training arguments.{arithmetic}",
             label=f"not {as_json(mismatch.wanted)}",
-            related=_places(config, mismatch.names),
+            related=_places(config, mismatch.names, _compared),
             fix=_filled_in(config, mismatch.path, "safe"),
             severity="warning" if mismatch.only_if is not None else None,
             subject=as_json(mismatch.wanted),
@@ -71,6 +72,7 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
     from ds_lint.semantics.refused_arguments import trainer_refusals
 
     found = [("TrainingArguments raises", *refusal) for refusal in refusals(config)]
+    of = _created if found else None
     for who, names, message in found or [("the Trainer raises", *refusal) for refusal in trainer_refusals(config)]:
         yield Problem(
             None,
@@ -79,7 +81,7 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
             {_TRAINER: rejected("initialize")},
             help=f"Change {_quoted(names)} in the training arguments.",
             label="training arguments rejected",
-            related=_places(config, names),
+            related=_places(config, names, of),
             subject=tuple(names),
         )
     training = config.facts.training
@@ -120,7 +122,7 @@ def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
             help='Set `fp16.enabled` and `bf16.enabled` to "auto", or set '
             f"`{written}` instead of `{wanted}` in the training arguments.",
             label=f"enables {written}",
-            related=_places(config, [wanted]),
+            related=_places(config, [wanted], _compared),
         )
 
 
@@ -195,7 +197,7 @@ _OPTIMIZER_ARGUMENTS = {
 def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
     """``gradient_accumulation_steps`` is missing, but the Trainer accumulates: Accelerate adds 1."""
     prepared = _prepare(config)
-    steps = config.argument("gradient_accumulation_steps") if prepared else None
+    steps = config.created("gradient_accumulation_steps") if prepared else None
     setting = prepared.settings.get(("gradient_accumulation_steps",)) if prepared else None
     if prepared is None or steps is None or setting is None or steps.value == setting.value:
         return
@@ -277,7 +279,7 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
             {_TRAINER: RISK},
             help=f'Add "{name}": {{"enabled": "auto"}}. Accelerate adds the section {reason}',
             label=f"no `{name}`",
-            related=_places(config, [name]),
+            related=_places(config, [name], _compared),
             fix=_filled_in(config, (name, "enabled"), "safe"),
             severity="warning" if is_partitioned else None,
         )
@@ -331,14 +333,23 @@ def _has_precision_conflict(config: Config) -> bool:
     return prepared is not None and any(_ASKS_FOR_16_BIT in refusal.conditions for refusal in prepared.refusals)
 
 
+def _created(config: Config, name: str) -> Argument | None:
+    return config.created(name)
+
+
+def _compared(config: Config, name: str) -> Argument | None:
+    """A training argument as it is when the Trainer compares it with the config: most are as they are made."""
+    return config.argument(name) if name in _OF_TRAINING else config.created(name)
+
+
 def _is_on(config: Config, name: str) -> bool:
-    argument = config.argument(name)
+    argument = config.created(name)
     return argument is not None and bool(argument.value)
 
 
 def _wanted(config: Config, mismatch: Mismatch) -> tuple[str, str]:
     """What the training arguments have: the argument and its origin, or the value, and for the help its arithmetic."""
-    arguments, wanted = [config.argument(name) for name in mismatch.names], as_json(mismatch.wanted)
+    arguments, wanted = [_compared(config, name) for name in mismatch.names], as_json(mismatch.wanted)
     if mismatch.path == _STEPS and evaluates_alone(config):
         return f"a run without training has {wanted} steps", ""
     if len(arguments) == 1 and arguments[0] is not None:
@@ -366,11 +377,13 @@ def _named(names: Iterable[str], value: object) -> str:
     return f"{' and '.join(f'`{name}`' for name in names)} {as_json(value)}"
 
 
-def _places(config: Config, names: Iterable[str]) -> list[Related]:
-    """Where these training arguments are set, if they are set in a file."""
+def _places(
+    config: Config, names: Iterable[str], of: Callable[[Config, str], Argument | None] | None = None
+) -> list[Related]:
+    """Where these training arguments are set, if they are set in a file; ``of`` tells which value counts."""
     found: dict[str, Argument] = {}
     for name in names:
-        argument = config.argument(name)
+        argument = config.argument(name) if of is None else of(config, name)
         if argument is not None and argument.document is not None and argument.span is not None:
             found[name] = argument
     return [

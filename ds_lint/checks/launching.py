@@ -25,6 +25,8 @@ _MOST_GPUS = 1024  # of a node, and more than any has
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
+# The releases of PyTorch before torch.distributed.launch wrote ``--local-rank``: the newest of each line.
+_LAST_WITHOUT_DASHES = ("1.8.2", "1.9.1", "1.10.2", "1.11.0", "1.12.1", "1.13.0", "1.13.1")
 _VARIABLES = 'RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="localhost", MASTER_PORT="29500"'
 _OF_NOTEBOOK = (
     f"Write `os.environ.update({_VARIABLES})` into a cell before, or start the ranks with `notebook_launcher` of "
@@ -34,8 +36,6 @@ _ONE_PROCESS = (
     "Set RANK and LOCAL_RANK to 0 and WORLD_SIZE to 1: a notebook is one process. For several GPUs, use "
     "`notebook_launcher` of Accelerate, or write the script into a file and start it with `!deepspeed` or `!torchrun`."
 )
-# The releases of PyTorch before torch.distributed.launch wrote ``--local-rank``: the newest of each line.
-_LAST_WITHOUT_DASHES = ("1.8.2", "1.9.1", "1.10.2", "1.11.0", "1.12.1", "1.13.0", "1.13.1")
 _LOOKS_FOR_MPI = " DeepSpeed looks for its rank in the environment, then in MPI, and needs mpi4py for that."
 
 

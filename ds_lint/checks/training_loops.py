@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.diagnostics.problem import OVERRIDDEN, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
-from ds_lint.facts.named_model import script_value
+from ds_lint.facts.script_values import script_value
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.features import zero_stage
 from ds_lint.semantics.preparation import prepare

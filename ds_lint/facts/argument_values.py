@@ -24,11 +24,15 @@ WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number",
 TRUE_WORDS, FALSE_WORDS = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")
 
 
-def argument(training: TrainingArguments, knowledge: Knowledge, name: str) -> Argument | None:
-    """What a field of TrainingArguments is; None where it is not known."""
+def argument(
+    training: TrainingArguments, knowledge: Knowledge, name: str, *, is_creation: bool = False
+) -> Argument | None:
+    """What a field of TrainingArguments is while the Trainer trains, or at its creation; None where it is not known."""
     field = fields(knowledge).get(name)
     if field is None:
         return None
+    if not is_creation and name in training.later:
+        return typed(training.later[name], field)
     given = training.given.get(name)
     if given is None and field.get("default") is True and kind_of(field) == "bool":
         given = training.given.get(f"no_{name}")

@@ -11,11 +11,11 @@ from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
+from ds_lint.facts.script_training import StartedScript, script_training
 from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.knowledge import tables
-from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.launch import NO_LAUNCHER
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
+    from ds_lint.launches.training_ways import KeywordArgument
     from ds_lint.launches.word import LooseWord, Word
     from ds_lint.source.document import Document
 
@@ -316,7 +317,8 @@ class LaunchFacts:
         forms: object = None
         if training is not None:
             given = {**training.given, **training.others}
-            forms = frozenset((name, form(one)) for name, one in given.items()), frozenset(training.defaults)
+            late = frozenset((name, form(one)) for name, one in training.later.items())
+            forms = frozenset((name, form(one)) for name, one in given.items()), late, frozenset(training.defaults)
         return *facts, *model, *script, *yaml, recipe, around, saved, bool(self.doubts), names, forms
 
     @property
@@ -367,8 +369,9 @@ class LaunchFacts:
     def _open_training(self) -> TrainingArguments:
         """The training arguments of which any may be on the command line: those that the script itself passes count."""
         script = self.script
-        given = dict(self._keywords(script)) if script is not None and not script.parses_flags else {}
-        return TrainingArguments(given, self.origin, are_taken=True).without_defaults()
+        if script is None or self.recipe is not None or any(way.takes_flags for way in script.ways) or not script.ways:
+            return TrainingArguments({}, self.origin, are_taken=True).without_defaults()
+        return self._training_of(script, is_loose=True)
 
     @property
     def sets_ranks(self) -> bool:
@@ -423,24 +426,29 @@ class LaunchFacts:
     def related(self, place: CodePlace, label: str) -> list[Related]:
         """A place in the training script as another one that takes part in a finding."""
         document = self.script_document
-        if document is None:
-            return []
+        return [] if document is None else [Related(self._span(place), label, document.path)]
+
+    def _span(self, place: CodePlace) -> Span:
+        """The range of a place in the training script."""
+        assert self.script_document is not None  # noqa: S101 - the script was read from it
         ends = [(place.line, place.column), (place.end_line, place.end_column)]
-        start, end = (_offset(document.text, line, column) for line, column in ends)
-        return [Related(Span(start, end), label, document.path)]
+        start, end = (_offset(self.script_document.text, line, column) for line, column in ends)
+        return Span(start, end)
 
     def _recipe(self, document: Document) -> TrainingRecipe | None:
         """The recipe that the launch starts with; None if nothing shows that the file is one."""
         from ds_lint.facts.training_recipe import TrainingRecipe, override  # few launches start with one
 
-        launched = recipe_of(self.launch)
+        launched = recipe_of(self.launch, self.script)
         assert launched is not None  # noqa: S101 - the document was found by it
         overrides = {}
         for name, value in launched.overrides.items():
             span = self.flag(name)
             place = f"{self.document.path}:{_line_in(self.document, span)}"
             overrides[name] = override(value, place, self.document, span)
-        recipe = TrainingRecipe(document, launched.framework, overrides)
+        takes_file = self.script is not None and any(way.file is not None for way in self.script.ways)
+        framework = launched.framework or (SCRIPT.name if takes_file else None)
+        recipe = TrainingRecipe(document, framework, overrides)
         return recipe if recipe.framework else None
 
     def _stack(self) -> Stack | None:
@@ -460,42 +468,33 @@ class LaunchFacts:
 
     def _training(self) -> TrainingArguments | None:
         """The flags that are training arguments, over those of the recipe and what the script sets."""
-        fields = tables.load("transformers")["training_arguments"]
-        script, launch, recipe = self.script, self.launch, self.recipe
+        script, recipe = self.script, self.recipe
         is_loose = bool(self._loose)
         if recipe is not None and (script is None or recipe.record is not SCRIPT):
             return recipe.training.without_defaults() if is_loose and recipe.training is not None else recipe.training
-        is_complete = script is not None and script.has_known_defaults and not (script.parses_flags and is_loose)
-        given: dict[str, Argument] = {}
-        defaults: dict[str, Any] = {}
         if script is not None:
-            given.update(self._keywords(script))
-            defaults.update({} if is_loose else script.defaults)
-        if recipe is not None and recipe.training is not None:
-            given.update(recipe.training.given)
-        elif script is None or script.parses_flags:
-            given.update(self._flags())
-        for name in script.sets if script is not None else ():
-            if name in fields:
-                given.pop(name, None)
-                defaults[name] = UNKNOWN
-        if not is_complete:
-            defaults.update({name: UNKNOWN for name in fields if name not in given and name not in defaults})
-        of = script is not None and bool(script.defaults)
-        return TrainingArguments(
-            given, self.origin, are_taken=True, defaults=defaults, defaults_of=str(launch.script) if of else ""
+            return self._training_of(script, is_loose=is_loose)
+        return TrainingArguments(dict(self._flags()), self.origin, are_taken=True).without_defaults()
+
+    def _training_of(self, script: TrainingScript, *, is_loose: bool) -> TrainingArguments:
+        """What the script shows of them, with the flags of the launch."""
+
+        def at(value: Any, keyword: KeywordArgument) -> Argument:
+            if self.script_document is None:
+                return Argument(value, f"{self.launch.script}:{keyword.place.line}")
+            return Argument(value, self.at(keyword.place), self.script_document, self._span(keyword.place))
+
+        def behind(value: Any, flag: str) -> Argument:
+            return _FlagArgument(value, self, flag, is_flag=False)
+
+        flags = dict(self._flags())
+        return script_training(
+            StartedScript(script, self.launch, self.recipe, flags, is_loose, self.origin, at=at, behind=behind)
         )
 
     def _flags(self) -> Iterator[tuple[str, Argument]]:
         for name, value in self.values.items():
             yield name, _FlagArgument(value, self, name)
-
-    def _keywords(self, script: TrainingScript) -> Iterator[tuple[str, Argument]]:
-        for name, keyword in script.keywords.items():
-            document = self.script_document
-            line = shown_line(keyword.place.line, document.notebook if document is not None else None)
-            path = document.path if document is not None and document.notebook is not None else self.launch.script
-            yield name, Argument(keyword.value, f"{path}:{line}")
 
     def flag(self, name: str) -> Span:
         """Where a flag stands: behind the start of the command, else in the variable that brings it."""
@@ -517,8 +516,8 @@ class LaunchFacts:
 class _FlagArgument(Argument):
     """A training argument behind a flag of a launch, whose place is searched for when a finding names it."""
 
-    def __init__(self, value: Any, launch: LaunchFacts, name: str) -> None:
-        self.__dict__.update(value=value, document=launch.document, is_flag=True, plain=self, _flag=(launch, name))
+    def __init__(self, value: Any, launch: LaunchFacts, name: str, *, is_flag: bool = True) -> None:
+        self.__dict__.update(value=value, document=launch.document, is_flag=is_flag, plain=self, _flag=(launch, name))
 
     if not TYPE_CHECKING:  # for which the fields of a record are attributes
 

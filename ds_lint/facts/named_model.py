@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS
-from ds_lint.knowledge.expressions import evaluate
+from ds_lint.facts.script_values import argument_of, flag_of, script_value
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.model_sources import ARGS
 from ds_lint.launches.options import MODEL_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.model_sources import ModelSource
     from ds_lint.launches.script_code import CodePlace
-    from ds_lint.launches.script_options import ScriptArgument
     from ds_lint.launches.training_script import TrainingScript
 
 
@@ -84,60 +81,11 @@ def _are_doubtful(sources: list[tuple[ModelSource, bool | None]]) -> bool:
     return all(holds is None and source.has_rivals for source, holds in sources)
 
 
-def script_value(text: str, launch: Launch, script: TrainingScript | None) -> Any:
-    """The value of an expression of the script under a launch."""
-    try:
-        return evaluate(text, lambda name: _look_up(name, launch, script))
-    except (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError):
-        return UNKNOWN  # as of what the script does not reach
-
-
-def _look_up(text: str, launch: Launch, script: TrainingScript | None) -> Any:
-    if text == "sys.argv":
-        words = [launch.script, *launch.flags]
-        return UNKNOWN if None in words else words
-    owner, _, name = text.partition(".")
-    return _argument(name, launch, script) if owner == ARGS and name.isidentifier() else UNKNOWN
-
-
-def _argument(name: str, launch: Launch, script: TrainingScript | None) -> Any:
-    """What an argument of the script is, given or by default."""
-    declared = script.arguments.get(name) if script is not None else None
-    arguments = launch.arguments
-    if (flag := _flag_of(name, launch, script)) is not None:
-        return _converted(arguments[flag], declared)
-    if declared is None or any(one.sets is None for one in launch.loose) or f"no_{name}" in arguments:
-        return UNKNOWN
-    return declared.default
-
-
-def _flag_of(name: str, launch: Launch, script: TrainingScript | None) -> str | None:
-    """By which flag a launch gives an argument of the script; the last one counts."""
-    declared = script.arguments.get(name) if script is not None else None
-    flags = declared.flags if declared is not None else ()
-    return next((flag for flag in reversed(launch.arguments) if flag in flags or flag == name), None)
-
-
-def _converted(given: Any, declared: ScriptArgument | None) -> Any:
-    kind = declared.kind if declared is not None else "text"
-    if given is True:
-        return given if declared is None or declared.default is not True else UNKNOWN
-    if not isinstance(given, str) or kind == "?":
-        return UNKNOWN
-    if kind == "bool":
-        word = given.lower()
-        return True if word in TRUE_WORDS else False if word in FALSE_WORDS else UNKNOWN
-    try:
-        return given if kind == "text" else int(given) if kind == "int" else float(given)
-    except ValueError:
-        return UNKNOWN
-
-
 def _by_default(launch: Launch, script: TrainingScript | None, class_name: str | None) -> NamedModel:
     """The default of the one argument that is called like one of models, if nothing else tells."""
     declared = script.arguments if script is not None else {}
     found = [name for name in MODEL_FLAGS if name in declared]
-    value = _argument(found[0], launch, script) if len(found) == 1 else UNKNOWN
+    value = argument_of(found[0], launch, script) if len(found) == 1 else UNKNOWN
     if not isinstance(value, str) or not value:
         return NamedModel(None, class_name)
     return NamedModel(value, class_name, code=declared[found[0]].place)
@@ -149,7 +97,7 @@ def _place_of(
     """Where the name of a source is: in the words of the launch, as a default, or in the script."""
     name = source.name.removeprefix(f"{ARGS}.")
     is_argument = name != source.name
-    if is_argument and (flag := _flag_of(name, launch, script)) is not None:
+    if is_argument and (flag := flag_of(name, launch, script)) is not None:
         return flag, None
     declared = script.arguments.get(name) if script is not None and is_argument else None
     return None, declared.place if declared is not None else source.place

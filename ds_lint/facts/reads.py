@@ -23,6 +23,7 @@ Names = tuple[tuple[str, str], ...]  # each where a value is, and its name there
 # Where values are: the words of the command, the arguments by the reading of the program and by that of
 # HfArgumentParser, and the training arguments with what they are by default.
 _WORDS, _ARGUMENTS, _FLAGS, _TRAINING, _DEFAULTS = "words", "arguments", "flags", "training", "defaults"
+_LATER = "later"  # what the script sets once they are made
 _MODEL = "model"  # its name
 
 
@@ -62,6 +63,7 @@ class Reads:
             are_taken=training.are_taken,
             defaults=_NotingValues(training.defaults, self._noter_of(_DEFAULTS)),
             defaults_of=training.defaults_of,
+            later={name: _NotingArgument.of(one, self._noter(_LATER, name)) for name, one in training.later.items()},
         )
 
     def _noter_of(self, table: str) -> Callable[[str], None]:
@@ -91,7 +93,7 @@ def _value(facts: LaunchFacts, table: str, name: str) -> str:
         return ""
     if table == _DEFAULTS:
         return repr(training.defaults.get(name))
-    given = training.given.get(name) or training.others.get(name)
+    given = training.later.get(name) if table == _LATER else training.given.get(name) or training.others.get(name)
     return repr(given and given.value)
 
 

@@ -49,10 +49,11 @@ class TrainingArguments:
     """What was given of the fields; ``others`` are names that no release of TrainingArguments has: the script's own.
 
     ``are_taken`` says that an object of TrainingArguments, or of a class of the script below it, has these fields.
-    ``defaults`` are those of ``defaults_of``, a training framework, over those of transformers.
+    ``defaults`` are those of ``defaults_of``, a training framework, over those of transformers. ``later`` are fields
+    that a script sets once the object is made, which has compared some of them with the config by then.
     """
 
-    __slots__ = ("are_taken", "defaults", "defaults_of", "given", "origin", "others")
+    __slots__ = ("are_taken", "defaults", "defaults_of", "given", "later", "origin", "others")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class TrainingArguments:
         are_taken: bool = False,
         defaults: Mapping[str, Any] | None = None,
         defaults_of: str = "",
+        later: Mapping[str, Argument] | None = None,
     ) -> None:
         fields = tables.load("transformers")["training_arguments"]
         self.given = {name: argument for name, argument in given.items() if field_of(name) in fields}
@@ -70,27 +72,32 @@ class TrainingArguments:
         self.are_taken = are_taken
         self.defaults = defaults or {}
         self.defaults_of = defaults_of
+        self.later = later or {}
 
     @property
     def documents(self) -> list[Document]:
         """The files that the arguments are in, each once."""
-        return list({id(one.document): one.document for one in self.given.values() if one.document}.values())
+        every = (*self.given.values(), *self.later.values())
+        return list({id(one.document): one.document for one in every if one.document}.values())
 
     @property
     def says(self) -> object:
         """The values, by which two sets of arguments are the same wherever they are."""
         given = tuple((name, repr(one.value)) for name, one in sorted(self.given.items()))
-        return given, tuple((name, repr(one)) for name, one in sorted(self.defaults.items()))
+        later = tuple((name, repr(one.value)) for name, one in sorted(self.later.items()))
+        return given, later, tuple((name, repr(one)) for name, one in sorted(self.defaults.items()))
 
     def without_defaults(self) -> TrainingArguments:
         """The same arguments, where what is not given may be anything."""
         names = tables.load("transformers")["training_arguments"]
         defaults = {name: UNKNOWN for name in names if name not in self.given}
         given = {**self.given, **self.others}
-        return TrainingArguments(given, self.origin, are_taken=self.are_taken, defaults=defaults)
+        return TrainingArguments(given, self.origin, are_taken=self.are_taken, defaults=defaults, later=self.later)
 
     def may_be_set(self, name: str) -> bool:
         """Whether a field that is not given may have a value of which nothing is known."""
+        if name in self.later and self.later[name].value is UNKNOWN:
+            return True
         return name not in self.given and self.defaults.get(name) is UNKNOWN
 
     @property

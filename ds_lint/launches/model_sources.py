@@ -169,6 +169,19 @@ class SourceReader:
 
     # -------------------------------------------------------------------------------------------------- expressions
 
+    def expression(self, node: ast.expr) -> str | None:
+        """An expression of the command line's arguments, with ARGS for what has them; None for any other."""
+        text = self.text(node)
+        found = {one.id for one in ast.walk(ast.parse(text, mode="eval")) if isinstance(one, ast.Name)}
+        return text if ARGS in found and _OPEN not in found else None
+
+    def reads_arguments(self, node: ast.expr) -> bool:
+        """Whether an expression has arguments of the command line in it, under their own names."""
+        return any(
+            isinstance(one, ast.Attribute) and one.attr in self.arguments and self._are_arguments(one.value)
+            for one in ast.walk(node)
+        )
+
     def text(self, node: ast.expr) -> str:
         """An expression as a launch can work it out, with ``ARGS`` for the command line."""
         return ast.unparse(self._meant(node, _DEPTH, _NESTING))

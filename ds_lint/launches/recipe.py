@@ -12,6 +12,7 @@ from ds_lint.source.languages import YAML
 
 if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
+    from ds_lint.launches.training_script import TrainingScript
     from ds_lint.launches.word import Argument
 
 _ENDINGS = (*YAML, ".json")
@@ -25,12 +26,15 @@ class LaunchedRecipe(NamedTuple):
     overrides: dict[str, Argument]
 
 
-def recipe_of(launch: Launch) -> LaunchedRecipe | None:
-    """The recipe that a launch starts with; None if it has none.
+def recipe_of(launch: Launch, script: TrainingScript | None) -> LaunchedRecipe | None:
+    """The recipe that a launch starts with, or that the script names that it starts; None if there is none.
 
     LLaMA-Factory and ms-swift take it as their first word, axolotl too, TRL's parser behind ``--config``. A script that
     parses with HfArgumentParser takes it as the only word.
     """
+    files = {way.file for way in script.ways} if script is not None else set()
+    if len(files) == 1 and (file := files.pop()):
+        return LaunchedRecipe(file, None, {})
     framework = launch.framework or SCRIPT
     flag = framework.recipe_flag
     first, *rest = [*launch.flags, ""]

@@ -9,45 +9,67 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ds_lint.launches.options import CONFIG_FLAGS
+from ds_lint.launches.script_code import last_name
+from ds_lint.launches.script_paths import path_of
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from ds_lint.launches.script_modules import ScriptModule
+    from ds_lint.launches.script_options import ScriptArgument
+    from ds_lint.launches.training_ways import ArgumentsWay
     from ds_lint.source.python_names import ModuleNames
 
 _KEYWORDS = ("deepspeed", "config", "config_params", "hf_ds_config")
 _TAKERS = ("deepspeed.initialize", "DeepSpeedPlugin", "DeepSpeedStrategy", "HfDeepSpeedConfig", "TrainingArguments")
+_TAKE_FIRST = ("DeepSpeedPlugin", "HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig")
+_ENDINGS = (".json", ".hjson")
 
 
-def configs(names: ModuleNames) -> Iterator[str]:
-    """The paths of DeepSpeed configs, those in keywords first."""
+def configs(module: ScriptModule, options: Mapping[str, ScriptArgument], ways: Iterable[ArgumentsWay]) -> Iterator[str]:
+    """The paths of DeepSpeed configs, those in keywords first, then defaults of arguments; whole ones beside a script.
+
+    An argument of the command line stands for its default.
+    """
+    names = module.names
     for call in names.calls:
         for keyword in call.keywords:
             if keyword.arg in _KEYWORDS:
-                yield from _path(keyword.value, names)
+                yield from _path(keyword.value, module, options)
+        if last_name(call) in _TAKE_FIRST and call.args:
+            yield from _path(call.args[0], module, options)
+    for way in ways:
+        given = way.given.get("deepspeed")
+        field = way.of.fields.get("deepspeed")
+        for value in (given.value if given is not None else None, field.default if field is not None else None):
+            if isinstance(value, str) and value.endswith(_ENDINGS):
+                yield value
     for call in names.calls:
         if dotted_name(call.func) == "open" and call.args and _is_for_deepspeed(call, names):
-            yield from _path(call.args[0], names)
+            yield from _path(call.args[0], module, options)
+        elif last_name(call) == "read_text" and _is_for_deepspeed(call, names):
+            yield from _path(getattr(call.func, "value", call), module, options)
+    for name in CONFIG_FLAGS:
+        default = options[name].default if name in options else None
+        if isinstance(default, str) and default.endswith(_ENDINGS):
+            yield default
 
 
-def calls_with_config(names: ModuleNames) -> Iterator[ast.Call]:
+def calls_with_config(module: ScriptModule, options: Mapping[str, ScriptArgument]) -> Iterator[ast.Call]:
     """The calls that are given the path of a config by a keyword."""
-    for call in names.calls:
-        if any(one.arg in _KEYWORDS and next(_path(one.value, names), None) for one in call.keywords):
+    for call in module.names.calls:
+        if any(one.arg in _KEYWORDS and next(_path(one.value, module, options), None) for one in call.keywords):
             yield call
 
 
-def meant(node: ast.expr, names: ModuleNames) -> ast.expr:
-    """What a variable stands for that is assigned once; any other expression as it is."""
-    found = names.reaching(node.id, node) if isinstance(node, ast.Name) else None
-    return found.value or node if found is not None else node
-
-
-def _path(node: ast.expr, names: ModuleNames) -> Iterator[str]:
-    node = meant(node, names)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith((".json", ".hjson")):
-        yield node.value
+def _path(node: ast.expr, module: ScriptModule, options: Mapping[str, ScriptArgument]) -> Iterator[str]:
+    path = path_of(node, module)
+    if path is None and isinstance(node, ast.Attribute) and node.attr in options:
+        path = options[node.attr].default
+    if isinstance(path, str) and path.endswith(_ENDINGS):
+        yield path
 
 
 def _is_for_deepspeed(opened: ast.Call, names: ModuleNames) -> bool:
@@ -57,7 +79,7 @@ def _is_for_deepspeed(opened: ast.Call, names: ModuleNames) -> bool:
     if isinstance(file, ast.Name):
         readers = [names.parents.get(use) for use in names.uses.get(file.id, [])]
         loaded = readers[0] if len(readers) == 1 else None
-    if not isinstance(loaded, ast.Call) or not dotted_name(loaded.func).endswith("json.load"):
+    if not isinstance(loaded, ast.Call) or not dotted_name(loaded.func).endswith(("json.load", "json.loads")):
         return False
     if _is_taken(loaded, names):
         return True

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_code import CodePlace, keyword, last_name, literal, place
+from ds_lint.launches.script_values import constant
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ds_lint.source.python_names import ModuleNames
+    from ds_lint.source.python_values import Values
 
 COMMANDS = ("Fire", "fire.Fire", "run", "typer.run", "Typer")
 _BARE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
@@ -29,7 +31,8 @@ class ScriptArgument(NamedTuple):
     """An argument of the command line.
 
     ``default`` is UNKNOWN if it is computed, and words are converted to ``kind``: "bool", "float", "int", "text" or
-    "?". ``flags`` are the options that set it, without dashes, which take "0", "1", "?" or "+" values.
+    "?". ``flags`` are the options that set it, without dashes, which take "0", "1", "?" or "+" values; ``bare`` is
+    its value where nothing stands behind them.
     """
 
     default: Any
@@ -37,46 +40,84 @@ class ScriptArgument(NamedTuple):
     place: CodePlace
     flags: tuple[str, ...]
     takes: str
+    bare: Any = UNKNOWN
 
 
-def script_arguments(names: ModuleNames) -> dict[str, ScriptArgument]:
-    """The arguments that a script declares; what two declarations of one disagree about is unknown."""
+def script_arguments(names: ModuleNames, values: Values) -> dict[str, ScriptArgument]:
+    """The arguments that a script declares."""
+    fields = (field for node in names.every(ast.ClassDef) if is_dataclass(node) for field in fields_of(node, values))
+    found = united([*fields, *_added(names, values), *_of_commands(names, values)])
+    for call in names.calls:
+        for given in call.keywords if last_name(call) == "set_defaults" else ():
+            if given.arg in found:
+                found[given.arg] = found[given.arg]._replace(default=_default(given.value, values), place=place(given))
+    return found
+
+
+def united(arguments: Iterable[tuple[str, ScriptArgument]]) -> dict[str, ScriptArgument]:
+    """Arguments by name; what two declarations of one disagree about is unknown."""
     found: dict[str, ScriptArgument] = {}
-    for name, argument in (*_fields(names), *_added(names), *_of_commands(names)):
+    for name, argument in arguments:
         if (before := found.get(name)) is not None:
             flags = tuple(dict.fromkeys((*before.flags, *argument.flags)))
-            default = argument.default if before.default == argument.default else UNKNOWN
+            default, bare = (
+                one if repr(one) == repr(other) else UNKNOWN
+                for one, other in ((before.default, argument.default), (before.bare, argument.bare))
+            )
             kind, takes = (
                 one if one == other else "?"
                 for one, other in ((before.kind, argument.kind), (before.takes, argument.takes))
             )
-            argument = ScriptArgument(default, kind, argument.place, flags, takes)  # noqa: PLW2901
+            argument = ScriptArgument(default, kind, argument.place, flags, takes, bare)  # noqa: PLW2901
         found[name] = argument
     return found
 
 
-def _fields(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
-    """The fields of dataclasses."""
-    for node in names.every(ast.ClassDef):
-        if not _is_dataclass(node):
+def fields_of(node: ast.ClassDef, values: Values) -> Iterator[tuple[str, ScriptArgument]]:
+    """The fields that a dataclass declares itself."""
+    for statement in node.body:
+        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
             continue
-        for statement in node.body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                value = statement.value
-                if isinstance(value, ast.Call) and last_name(value) in ("field", "Field"):
-                    value = keyword(value, "default")
-                name, declared = statement.target.id, ast.unparse(statement.annotation)
-                takes = "+" if "list" in declared.lower() else "?" if "bool" in declared.lower() else "1"
-                default, kind = _default(value, names), _kind(declared)
-                yield name, ScriptArgument(default, kind, place(statement.target), (name,), takes)
+        name, declared = statement.target.id, ast.unparse(statement.annotation)
+        if "ClassVar" in declared:
+            continue
+        value, aliases, is_made = statement.value, tuple[str, ...](), False
+        if isinstance(value, ast.Call) and last_name(value) in ("field", "Field", "HfArg"):
+            aliases = tuple(_aliases(value))
+            factory = keyword(value, "default_factory")
+            value, is_made = keyword(value, "default") or _made(factory), factory is not None
+        takes = "+" if "list" in declared.lower() else "?" if "bool" in declared.lower() else "1"
+        default, kind = _default(value, values), _kind(declared)
+        if kind == "bool" and is_made:
+            default = UNKNOWN  # the parser of transformers does not call a factory for it
+        flags = (name, *(_plain(alias) for alias in aliases))
+        yield name, ScriptArgument(default, kind, place(statement.target), flags, takes, takes == "?" or UNKNOWN)
 
 
-def _is_dataclass(node: ast.ClassDef) -> bool:
+def _made(factory: ast.expr | None) -> ast.expr | None:
+    """What a ``default_factory`` returns, if it is a lambda."""
+    return factory.body if isinstance(factory, ast.Lambda) else None
+
+
+def _aliases(call: ast.Call) -> Iterator[str]:
+    """The other options of a field: ``aliases`` of HfArg, or in the metadata."""
+    given = keyword(call, "aliases")
+    metadata = keyword(call, "metadata")
+    if isinstance(metadata, ast.Dict):
+        pairs = zip(metadata.keys, metadata.values, strict=True)
+        given = next((value for key, value in pairs if literal(key) == "aliases"), given)
+    for one in given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]:
+        if isinstance(text := literal(one), str):
+            yield text
+
+
+def is_dataclass(node: ast.ClassDef) -> bool:
+    """Whether a class is decorated as one."""
     decorators = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
     return any(dotted_name(one).endswith("dataclass") for one in decorators)
 
 
-def _added(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
+def _added(names: ModuleNames, values: Values) -> Iterator[tuple[str, ScriptArgument]]:
     """The arguments of argparse."""
     for call in names.calls:
         if last_name(call) == "add_config_arguments":
@@ -90,36 +131,48 @@ def _added(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
         keeps = literal(dest) if isinstance(dest, ast.Constant) else _plain(named[0]) if named else None
         if isinstance(keeps, str):
             flags = tuple(_plain(one) for one in written if one.startswith("-"))
-            yield keeps, _argument(call, names)._replace(flags=flags)
+            yield keeps, _argument(call, values)._replace(flags=flags)
 
 
 def _plain(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
 
 
-def _argument(call: ast.Call, names: ModuleNames) -> ScriptArgument:
+def _argument(call: ast.Call, values: Values) -> ScriptArgument:
     """What ``add_argument`` says of an argument."""
-    action, default, converts, values = (keyword(call, one) for one in ("action", "default", "type", "nargs"))
+    action, default, converts, number = (keyword(call, one) for one in ("action", "default", "type", "nargs"))
     where = place(default if default is not None else call.func)
     does = "store" if action is None else literal(action)
     if does in _BARE:
         takes = "0"
-    elif values is None:
+    elif number is None:
         takes = "1" if does in (None, "store", "append") else "?"  # an action of the script's own
     else:
-        number = literal(values)
-        takes = "+" if number in ("+", "*") or isinstance(number, int) else "?"
+        taken = literal(number)
+        takes = "+" if taken in ("+", "*") or isinstance(taken, int) else "?"
     if does in ("store_true", "store_false"):
-        value = _default(default, names) if default is not None else does == "store_false"
-        return ScriptArgument(value, "bool", where, (), takes)
+        value = _default(default, values) if default is not None else does == "store_false"
+        return ScriptArgument(value, "bool", where, (), takes, does == "store_true")
     if does != "store":
         return ScriptArgument(UNKNOWN, "?", where, (), takes)
     kind = _kind(dotted_name(converts)) if converts is not None else "text"
-    value = None if default is None else _default(default, names)
-    return ScriptArgument(value, "?" if kind == "bool" else kind, where, (), takes)  # "False" is true for ``bool``
+    kind = "?" if kind == "bool" or takes == "+" else kind  # "False" is true for ``bool``
+    value = None if default is None else _default(default, values)
+    if isinstance(value, str) and kind != "text":  # as argparse does with a default
+        value = converted(value, kind)
+    const = keyword(call, "const")
+    return ScriptArgument(value, kind, where, (), takes, None if const is None else _default(const, values))
 
 
-def _of_commands(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
+def converted(text: str, kind: str) -> Any:
+    """What argparse makes of a text; UNKNOWN if it refuses it, or if that is not known."""
+    try:
+        return text if kind == "text" else int(text) if kind == "int" else float(text) if kind == "float" else UNKNOWN
+    except ValueError:
+        return UNKNOWN
+
+
+def _of_commands(names: ModuleNames, values: Values) -> Iterator[tuple[str, ScriptArgument]]:
     """The parameters of functions that Fire or Typer makes a command of."""
     for call in names.calls:
         for one in call.args if dotted_name(call.func) in COMMANDS else ():
@@ -128,7 +181,7 @@ def _of_commands(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
                 for name, default in parameter_defaults(function).items():
                     annotation = kinds.get(name)
                     kind = _kind(ast.unparse(annotation)) if annotation is not None else "text"
-                    yield name, ScriptArgument(_default(default, names), kind, place(default), (), "1")
+                    yield name, ScriptArgument(_default(default, values), kind, place(default), (), "1")
 
 
 def parameter_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
@@ -137,15 +190,9 @@ def parameter_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict
     return dict(zip(order[len(order) - len(given) :], given, strict=True))
 
 
-def _default(node: ast.expr | None, names: ModuleNames) -> Any:
-    """A default that is written out, or a constant of the module; UNKNOWN for any other, and for a required field."""
-    if isinstance(node, ast.Name):
-        found = names.assignments(node.id, node)
-        node = found[0].value if len(found) == 1 else None
-    try:
-        value = UNKNOWN if node is None else ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return UNKNOWN
+def _default(node: ast.expr | None, values: Values) -> Any:
+    """A scalar default that shows; UNKNOWN for any other, and for a required field."""
+    value = constant(node, values)
     return value if value is None or isinstance(value, (bool, int, float, str)) else UNKNOWN
 
 

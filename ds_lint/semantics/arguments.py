@@ -18,7 +18,8 @@ _TF32 = (8, 0)  # is_torch_tf32_available in transformers/utils/import_utils.py 
 
 def is_explicit(config: Config, name: str) -> bool:
     """Whether this field was set on purpose; an object has all fields, so a default there does not count."""
-    given = config.facts.training.given.get(name) if config.facts.training else None
+    training = config.facts.training
+    given = (training.later.get(name) or training.given.get(name)) if training is not None else None
     if given is None or given.is_flag or given.document is not None:
         return given is not None
     field = fields(config.knowledge).get(name, {})
@@ -83,7 +84,7 @@ def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     """When to evaluate, save and log: invalid words, and values that conflict."""
     evaluation = _evaluation_strategy(config)
     for name in (evaluation, "save_strategy", "logging_strategy"):
-        found = config.argument(name)
+        found = config.created(name)
         if found is not None and isinstance(found.value, bool):
             yield (
                 (name,),
@@ -106,10 +107,10 @@ def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _counts(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     """Numbers that are out of range, or that require another argument."""
-    empties = config.argument("torch_empty_cache_steps")
+    empties = config.created("torch_empty_cache_steps")
     if empties is not None and empties.value is not None and not (isinstance(empties.value, int) and empties.value > 0):
         yield ("torch_empty_cache_steps",), f"torch_empty_cache_steps is {empties.value}, but must be 1 or more"
-    ahead, workers = config.argument("dataloader_prefetch_factor"), _number(config, "dataloader_num_workers")
+    ahead, workers = config.created("dataloader_prefetch_factor"), _number(config, "dataloader_num_workers")
     if ahead is not None and ahead.value is not None and workers == 0:
         names = ("dataloader_prefetch_factor", "dataloader_num_workers")
         yield names, "dataloader_prefetch_factor requires data loader workers, but dataloader_num_workers is 0"
@@ -122,7 +123,7 @@ def _intervals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         _word(config, name) == "steps" for name in ("logging_strategy", evaluation, "save_strategy")
     )
     logging, saving = _number(config, "logging_steps"), _number(config, "save_steps")
-    if logging is None or saving is None or (evaluates and config.argument("eval_steps") is None):
+    if logging is None or saving is None or (evaluates and config.created("eval_steps") is None):
         return
     evaluating = _number(config, "eval_steps") or logging
     if evaluates and evaluating <= 0:
@@ -158,14 +159,14 @@ _SHARES = 1_000_000  # as TrainingArguments multiplies them
 
 def _evaluation_strategy(config: Config) -> str:
     """The field that says when to evaluate: the old name wins if it is set."""
-    old = config.argument("evaluation_strategy")
+    old = config.created("evaluation_strategy")
     is_old = "eval_strategy" not in fields(config.knowledge) or (old is not None and old.value is not None)
     return "evaluation_strategy" if is_old else "eval_strategy"
 
 
 def _word(config: Config, name: str) -> str | None:
     """The word that a field is set to; None if it is not known."""
-    found = config.argument(name)
+    found = config.created(name)
     return str(found.value) if found is not None and isinstance(found.value, str) else None
 
 
@@ -194,10 +195,10 @@ def _wrong_share(config: Config) -> str | None:
 
 
 def _number(config: Config, name: str) -> float | None:
-    found = config.argument(name)
+    found = config.created(name)
     return found.value if found is not None and isinstance(found.value, (int, float)) else None
 
 
 def _is_on(config: Config, name: str) -> bool:
-    found = config.argument(name)
+    found = config.created(name)
     return found is not None and bool(found.value)

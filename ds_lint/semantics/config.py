@@ -266,6 +266,14 @@ class Config:
 
         return argument(self.facts.training, self.knowledge, name)
 
+    def created(self, name: str) -> Argument | None:
+        """The same as it is when TrainingArguments are made, which the script may change afterwards."""
+        if self.facts.training is None:
+            return None
+        from ds_lint.facts.argument_values import argument
+
+        return argument(self.facts.training, self.knowledge, name, is_creation=True)
+
     def _possible_stacks(self) -> tuple[Stack, ...]:
         """Training arguments mean the Trainer.
 

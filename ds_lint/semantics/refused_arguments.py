@@ -90,7 +90,8 @@ def _schedule(config: Config) -> Iterator[Refusal]:
 
 def _section(config: Config, name: str) -> dict[str, object] | None:
     """A dict of training arguments, given as JSON or as a dict; empty if it is not given, None if it is unknown."""
-    given = config.facts.training.given.get(name) if config.facts.training else None
+    training = config.facts.training
+    given = (training.later.get(name) or training.given.get(name)) if training is not None else None
     if given is None or given.value is None:
         return {}
     if isinstance(given.value, dict):

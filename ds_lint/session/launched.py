@@ -193,8 +193,9 @@ class LaunchingProject:
             script, document = self.read_script(path)
             if script is not None and document is not None and script.stack is not None:
                 place = os.path.relpath(path, self.directory).replace(os.sep, "/")
-                words: list[str | None] = [None] if script.parses_flags else []
-                facts = LaunchFacts(without_launcher(place, words), document, script, document)
+                words: list[str | None] = [None] if script.depends_on_flags else []
+                launch = without_launcher(place, words)
+                facts = LaunchFacts(launch, document, script, document, self.recipe_of(launch, script, place))
                 yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
 
     def _links_of_notebook(self, path: str) -> Iterator[Link]:
@@ -237,12 +238,11 @@ class LaunchingProject:
     def launches(self, file: LaunchFile) -> Iterator[LaunchFacts]:
         """The launches of a file, with what they tell."""
         for launch in file.launches:
-            recipe = self.recipe_of(launch, file.path)
-            script = self._script_of_cell(launch, file)
-            by_cell = script is not None
-            facts = LaunchFacts(
-                launch, self.document_of(launch, file), *(script or self.script_of(launch, file.path)), recipe
-            )
+            cell = self._script_of_cell(launch, file)
+            by_cell = cell is not None
+            script, text = cell or self.script_of(launch, file.path)
+            recipe = self.recipe_of(launch, script, file.path)
+            facts = LaunchFacts(launch, self.document_of(launch, file), script, text, recipe)
             facts.builds_whole_models = self.value_in_yaml(launch, file.path, "zero3_init_flag") is False
             facts.names_experts = bool(self.value_in_yaml(launch, file.path, "deepspeed_moe_layer_cls_names"))
             name = facts.model_name
@@ -301,21 +301,55 @@ class LaunchingProject:
     def read_script(self, path: str) -> tuple[TrainingScript | None, Document | None]:
         """What a script shows, and its text."""
         if path not in self.scripts:
-            text = (text_of(path, self.files) or "").removeprefix("\ufeff")
+            text = self._python(path)
             from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long
 
-            script = read_training_script(text)
-            self.scripts[path] = script, None if script is None else Document(path, text, None, [])
+            script = read_training_script(text, path, self.module_at)
+            if script is not None and script.path:
+                path_of_text, text = script.path, self._python(script.path)
+            else:
+                path_of_text = path
+            self.scripts[path] = script, None if script is None else Document(path_of_text, text, None, [])
         return self.scripts[path]
+
+    def _python(self, path: str) -> str:
+        return (text_of(path, self.files) or "").removeprefix("\ufeff")
+
+    def module_at(self, name: str, by: str) -> tuple[str, str] | None:
+        """The module of the project that a module at a path imports, with its text."""
+        place = os.path.relpath(by, self.directory)
+        level = len(name) - len(name.lstrip("."))
+        parts = [part for part in name.lstrip(".").split(".") if part]
+        below = os.path.join("", *parts)
+        folder = os.path.dirname(place)
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        for ending in (".py", f"{os.sep}__init__.py"):
+            end = f"{below}{ending}" if parts else "__init__.py"
+            beside = os.path.join(folder, end)
+            path = os.path.join(self.directory, beside)
+            if not self.files.has(path):
+                path = "" if level else self._imported(end, place)
+            if path:
+                return path, self._python(path)
+        return None
+
+    def _imported(self, end: str, place: str) -> str:
+        """A module below a folder that Python may look in: one above the importing module, or its ``src``."""
+        for folder in ("", "src"):
+            path = located(os.path.join(folder, end), place, root=self.directory, is_there=self.files.has)
+            if path is not None:
+                return path
+        return ""
 
     def _unread(self, facts: LaunchFacts, by: str) -> str:
         """The path of the script that a launch starts, if it is in the project and Python does not parse it."""
         path = self.located(facts.launch, facts.launch.script, by)
         return path if path is not None and self.scripts.get(path, ("", None))[0] is None else ""
 
-    def recipe_of(self, launch: Launch, by: str) -> Document | None:
-        """The recipe that a launch starts with, if it is in the project."""
-        recipe = recipe_of(launch)
+    def recipe_of(self, launch: Launch, script: TrainingScript | None, by: str) -> Document | None:
+        """The recipe that a launch or its script starts with, if it is in the project."""
+        recipe = recipe_of(launch, script)
         path = self.located(launch, recipe.path, by) if recipe is not None else None
         return self.document_at(path) if path is not None else None
 

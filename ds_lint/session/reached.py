@@ -197,10 +197,7 @@ class _Project:
 
     def _named_by_script(self, path: str) -> Iterator[str]:
         """The config that a training script names."""
-        text = text_of(path, self._files) or ""
-        from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long
-
-        script = read_training_script(text.removeprefix("\ufeff"))
+        script, _ = self._launching.read_script(path)
         if script is not None and script.config:
             by = os.path.relpath(path, self._directory)
             named = located(script.config, by, root=self._directory, is_there=self._files.has)

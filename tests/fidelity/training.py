@@ -53,10 +53,12 @@ def train(
     evaluate: bool = False,
     frozen: bool = False,
     resume: bool = False,
+    later: dict[str, Any] | None = None,
 ) -> Run:
     """Train four steps and save, or only evaluate.
 
     Of a frozen model, only the projections of the queries learn. ``resume`` trains again, from the last checkpoint.
+    ``later`` are fields that the arguments get once they are made.
     """
     with tempfile.TemporaryDirectory() as folder:
         job = {
@@ -65,6 +67,7 @@ def train(
             "evaluate": evaluate,
             "frozen": frozen,
             "resume": resume,
+            "later": later or {},
             "folder": folder,
         }
         warm.answer(_warm_parent(), job)
@@ -161,6 +164,8 @@ def _run(run: Run, job: dict[str, Any]) -> None:
             **job["arguments"],
         }
     )
+    for name, value in job["later"].items():
+        setattr(arguments, name, value)
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**SIZES, num_attention_heads=2, num_key_value_heads=2))
     for name, parameter in model.named_parameters():

@@ -33,7 +33,7 @@ def prepare(config: Config) -> PreparedConfig:
         stages.run("accelerate", "precision")
         if config.stack == "trainer" and stages.are_matched_again:
             stages.prepared.mismatches.clear()
-            stages.run("transformers", "arguments")
+            stages.run("transformers", "arguments", is_again=True)
     if config.stack == "trainer":
         stages.run("transformers", "training")
     if stages.is_prepared_by_accelerate:

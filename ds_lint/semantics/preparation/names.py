@@ -29,11 +29,12 @@ class Names:
     """The names of one preparation.
 
     ``values`` is the config as it is at that moment. ``refusals`` is what the library at work complains of, which
-    tells where it looks for the size of a model.
+    tells where it looks for the size of a model. ``is_creation`` says that TrainingArguments are being made.
     """
 
     def __init__(self, config: Config, values: ConfigObject, plugin: dict[str, StackFacts]) -> None:
         self.refusals: dict[str, StackFacts] = {}
+        self.is_creation = False
         self._config = config
         self._values = values
         self._plugin = plugin
@@ -91,7 +92,7 @@ class Names:
         return "optimizer" in self._values and self._config.knowledge.stack_does("own-schedules-are-made-late")
 
     def _argument(self, name: str) -> Any:
-        argument = self._config.argument(name)
+        argument = self._config.created(name) if self.is_creation else self._config.argument(name)
         return argument.value if argument is not None else UNKNOWN
 
     def _value(self, *path: str) -> Any:

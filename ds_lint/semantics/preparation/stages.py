@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ds_lint.semantics.preparation.prepared_config import ConfigObject, PreparationStage
     from ds_lint.source.tree import KeyPath, Node
 
+# The stages that TrainingArguments run as they are made.
+_OF_CREATION = ("arguments", "plugin", "precision")
 # What a library raises on a config of another shape than it expects.
 _ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -36,9 +38,13 @@ class Stages:
             config.stack == "trainer" and is_prepared_for_trainer
         )
 
-    def run(self, library: StackLibrary, stage: PreparationStage) -> None:
-        """What a library does at a stage: it demands, adds what is missing, refuses, fills and matches, overwrites."""
+    def run(self, library: StackLibrary, stage: PreparationStage, *, is_again: bool = False) -> None:
+        """What a library does at a stage: it demands, adds what is missing, refuses, fills and matches, overwrites.
+
+        It ``is_again`` if the Trainer does it once more as it trains.
+        """
         self._names.refusals = self._table(library, "refusals")
+        self._names.is_creation = stage in _OF_CREATION and not is_again
         try:
             if (library, stage) == ("accelerate", "prepare"):
                 self._multiply()

@@ -1,0 +1,127 @@
+"""The modules of a project that a training script imports from, and what the names of a module stand for there."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.launches.script_code import ImportedNames
+from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_syntax import parsed
+from ds_lint.source.python_values import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    # Finds the module of a dotted name, which begins with a dot for each level of a relative import, for the module
+    # at a path: its own path and its text, or None.
+    FindModule: TypeAlias = Callable[[str, str], "tuple[str, str] | None"]
+
+_DEEPEST = 6  # modules that only hand on a name
+
+
+class DefinedClass(NamedTuple):
+    """A class with the module of the project that defines it."""
+
+    node: ast.ClassDef
+    module: ScriptModule
+
+
+class ScriptModule:
+    """A module of the project; ``path`` is "" for the script itself if nothing tells where it is."""
+
+    def __init__(self, text: str, path: str, find: FindModule | None, *, depth: int = 0) -> None:
+        self.text = text
+        self.path = path
+        self.names = ModuleNames(parsed(text))
+        self.imported = ImportedNames(self.names)
+        self._find = find
+        self._depth = depth
+        self._others: dict[str, ScriptModule | None] = {}
+
+    @cached_property
+    def values(self) -> Values:
+        """What its expressions are."""
+        return Values(self.names, self.text)
+
+    @cached_property
+    def classes(self) -> dict[str, list[ast.ClassDef]]:
+        """Its classes by name."""
+        found: dict[str, list[ast.ClassDef]] = {}
+        for node in self.names.every(ast.ClassDef):
+            found.setdefault(node.name, []).append(node)
+        return found
+
+    def other(self, name: str) -> ScriptModule | None:
+        """Another module of the project; None if it is none, or Python does not parse it."""
+        if name not in self._others:
+            found = self._find(name, self.path) if self._find is not None and self._depth < _DEEPEST else None
+            self._others[name] = None if found is None else _module(*found, self._find, self._depth + 1)
+        return self._others[name]
+
+    def class_of(self, name: str, *, but: ast.ClassDef | None = None) -> DefinedClass | str:
+        """The class of the project that a name means, else the full name by which a library has it.
+
+        A class that has its base's own name, as in ``class TrainingArguments(TrainingArguments)``, means an import:
+        ``but`` is that class. The name is empty if it means something else.
+        """
+        own = [node for node in self.classes.get(name, ()) if node is not but]
+        if own:
+            return DefinedClass(own[0], self) if len(own) == 1 and but not in self.classes[name] else ""
+        first, _, rest = name.partition(".")
+        for statement in self.names.imports:
+            for alias in statement.names:
+                is_from = isinstance(statement, ast.ImportFrom)
+                if first != (alias.asname or (alias.name if is_from else alias.name.partition(".")[0])):
+                    continue
+                if isinstance(statement, ast.ImportFrom):
+                    return self._imported(f"{'.' * statement.level}{statement.module or ''}", alias.name, rest)
+                module, _, last = (f"{alias.name}.{rest}" if alias.asname else name).rpartition(".")
+                return self._of_module(module, last)
+        for statement in self.names.imports:  # from arguments import *
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                found = self._of_module(f"{'.' * statement.level}{statement.module or ''}", name)
+                if isinstance(found, DefinedClass) or found.partition(".")[0] in ("transformers", "trl"):
+                    return found
+        return ""
+
+    def _imported(self, module: str, name: str, rest: str) -> DefinedClass | str:
+        """What ``from module import name`` binds, and the attribute of it."""
+        if not rest:
+            return self._of_module(module, name)
+        below = f"{module}{'' if module.endswith('.') else '.'}{name}"  # from . import arguments
+        owner, _, last = f"{below}.{rest}".rpartition(".")
+        return self._of_module(owner, last)
+
+    def _of_module(self, module: str, name: str) -> DefinedClass | str:
+        other = self.other(module) if module.partition(".")[0] not in ("transformers", "trl") else None
+        if other is None:
+            return f"{module}.{name}"
+        return other.class_of(name)
+
+    def function_modules(self) -> list[ScriptModule]:
+        """The modules of the project from which it imports functions that it calls."""
+        found: dict[str, ScriptModule] = {}
+        called = {dotted_name(call.func) for call in self.names.calls}
+        for statement in self.names.imports:
+            for alias in statement.names:
+                if isinstance(statement, ast.ImportFrom):
+                    module = f"{'.' * statement.level}{statement.module or ''}"
+                    bound = alias.asname or alias.name
+                    names = [module, f"{module}{'' if module.endswith('.') else '.'}{alias.name}"]
+                else:
+                    bound, names = alias.asname or alias.name, [alias.name]
+                uses = [name for name in called if name == bound or name.startswith(f"{bound}.")]
+                for name in names if uses else ():
+                    if (other := self.other(name)) is not None:
+                        found.setdefault(other.path, other)
+        return list(found.values())
+
+
+def _module(path: str, text: str, find: FindModule | None, depth: int) -> ScriptModule | None:
+    try:
+        return ScriptModule(text, path, find, depth=depth)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
