@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _VALUE = re.compile(r"\{([A-Za-z_][\w.\[\]'\"]*)\}")
 _VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_]\w*)")
+_OF_SHELL = re.compile(r"\$\{(\w+)")  # which is an error in Python's eyes, so that IPython fills in nothing
 _LINE_MAGIC = re.compile(r"(!{1,2}|%)[ \t]*(\w*)[ \t]*(.*)", re.DOTALL)
 _SHELL_MAGICS = ("sx", "system", "sh")
 _PROGRAMS = ("pip", "pip3", "python", "conda")  # magics that are programs, too
@@ -36,6 +37,7 @@ _COMMANDS = frozenset({
     "bash", "cat", "cd", "conda", "cp", "echo", "export", "find", "git", "ls", "mkdir", "mv", "pip", "pip3", "python",
     "python3", "rm", "sbatch", "sh", "source", "unzip", "wget", "curl", *by_program(), *by_module(),
 })  # fmt: skip
+_ONE_FOLDER = re.compile(r"\s*cd[ \t]+([^\n;&|]+)\s*")
 _FIRST_WORD = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[A-Za-z_]\w*=\S*[ \t]+)*([\w./-]+)(?=\s)")
 
 
@@ -83,6 +85,8 @@ class _CellReader:
             self.shell(cell.source[magic.body :], self.line(cell.start + magic.body), is_python=magic.name != "bash")
         elif magic is not None and magic.writes is not None:
             self.write(magic.writes, cell, magic.body, is_added=magic.is_added)
+        elif magic is None and (folder := _ONE_FOLDER.fullmatch(cell.source)) is not None:
+            self.change_folder(folder[1], self.line(cell.start))  # as %cd
         elif magic is None and (parsed_python(cell.source) is not None or not _is_shell(cell.source)):
             self.python_cell(cell)
         elif magic is None:
@@ -125,16 +129,20 @@ class _CellReader:
         elif name in _PROGRAMS:
             self.shell(f"{name} {rest}", line)
         elif name == "cd":
-            words = [word for word in rest.split("#")[0].split() if not word.startswith("-")]
-            folder = words[0].strip("'\"") if len(words) == 1 else None
-            self.go(self.filled(folder, line) if folder is not None else None)
+            self.change_folder(rest, line)
         elif name in ("env", "set_env"):
-            variable, sign, value = rest.partition("=") if "=" in rest.split(" ")[0] else rest.partition(" ")
+            variable, sign, value = rest.partition("=" if "=" in rest else " ")
             if sign and variable.strip().isidentifier():
                 self.changes.append(EnvironmentChange(line, variable.strip(), self.filled(value.strip(), line)))
         elif name == "run":  # in the process of the notebook, of which nothing is known then
             self.shell(f"python {rest}", line)
             self.changes.append(EnvironmentChange(line, None, None))
+
+    def change_folder(self, rest: str, line: int) -> None:
+        """What is behind ``%cd``: options and a path, all of it, for which a comment is a part of the name."""
+        folder = " ".join(word for word in rest.split() if word not in ("-q", "-b")).strip("'\"")
+        if "#" not in folder:
+            self.go(self.filled(folder, line))
 
     def filled(self, text: str, line: int) -> str | None:
         """A text with the values that IPython puts into it; None if one of them is not known."""
@@ -145,7 +153,7 @@ class _CellReader:
     def shell(self, text: str, line: int, *, is_python: bool = True, stand_ins: StandIns | None = None) -> None:
         """The launches of a script that starts at a line; IPython fills in its ``{values}`` unless a magic gets it."""
         stand_ins = stand_ins or StandIns()
-        if is_python:
+        if is_python and not any(not self.does.has(name) for name in _OF_SHELL.findall(text)):
             text = _VALUE.sub(lambda value: self.does.constant(value[1], line) or stand_ins.add(value[1]), text)
             text = _VARIABLE.sub(lambda name: self.variable(name, line, stand_ins), text)
         found = launches_in(
