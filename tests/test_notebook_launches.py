@@ -117,6 +117,14 @@ def test_a_file_is_as_the_last_cell_before_the_launch_leaves_it(check):
     assert of("DS610", found) == []
 
 
+def test_a_cell_writes_the_yaml_of_accelerate_and_the_config_that_it_names(check):
+    settings = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_processes: 2\n"
+    yaml = f"%%writefile a.yaml\n{settings}deepspeed_config:\n  deepspeed_config_file: ds.json\n"
+    config = TEXT.replace("4", '4, "train_batch_size": 4')
+    found = check(f"%%writefile ds.json\n{config}", yaml, "!accelerate launch --config_file a.yaml train.py")
+    assert "4 per GPU x 1 accumulation step x 2 ranks" in of("DS512", found)[0]
+
+
 def test_a_config_for_a_launch_is_not_that_of_the_notebook(check):
     plain = f"{IMPORTS}\nTrainer(model, TrainingArguments('out', per_device_train_batch_size=2)).train()"
     dumped = f"import json\n{DICT}\njson.dump(ds_config, open('ds.json', 'w'))"

@@ -74,8 +74,8 @@ class LaunchFacts:
 
     ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
     that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks
-    of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the config
-    itself, from the first to the last. ``is_open`` says that unknown words may give any argument.
+    of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the configs
+    itself, each from the first to the last. ``is_open`` says that unknown words may give any argument.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class LaunchFacts:
         self.builds_whole_models = False
         self.names_experts = False
         self.model: Model | None = None  # if its files are in the project, or its shapes are known
-        self.written: tuple[int, int] | None = None
+        self.written: tuple[tuple[int, int], ...] = ()
         self.is_open = False
         self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
@@ -263,14 +263,14 @@ class LaunchFacts:
             from ds_lint.source.recognition import may_be_named  # few arguments are JSON files
 
             return may_be_named(config)
-        if self.written is None and self.is_in_notebook and config.notebook is not None:
+        if not self.written and self.is_in_notebook and config.notebook is not None:
             return self._takes(config)
-        if self.written is None or config.root is None:
+        if not self.written or config.root is None:
             return True
         if os.path.abspath(config.path) != os.path.abspath(self.document.path):
             return True
         line, _ = config.position(config.root.span.start)
-        return self.written[0] <= line <= self.written[1]
+        return any(first <= line <= last for first, last in self.written)
 
     def _takes(self, config: Document) -> bool:
         """Whether a notebook trains with a dict in its Python: what a cell writes into a file is not named."""
