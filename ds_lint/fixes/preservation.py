@@ -79,7 +79,7 @@ def _statements(document: Document, edits: Sequence[Span]) -> tuple[list[str], i
 
     None if Python does not parse the module.
     """
-    from ds_lint.source.python_values import Offsets
+    from ds_lint.source.python_offsets import Offsets
 
     try:
         module, offsets = parsed(document.text), Offsets(document.text)

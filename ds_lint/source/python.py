@@ -18,8 +18,9 @@ from ds_lint.source.embedding import embedded
 from ds_lint.source.parts import Part, Places
 from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
 from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_offsets import Offsets
 from ds_lint.source.python_syntax import parsed
-from ds_lint.source.python_values import Offsets, PythonValue, Values
+from ds_lint.source.python_values import PythonValue, Values
 from ds_lint.source.recognition import is_config, may_be_config, telling_keys
 from ds_lint.source.tree import Node, Span, plain
 
@@ -81,17 +82,17 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     found: dict[tuple[int, str], Document] = {}  # by the start of the dict and its value, which may change on the way
     users = frozenset(sink.call for sink in sinks)
     for sink in sorted(sinks, key=lambda sink: sink.is_file):  # a dict that is also written to a file is a dict
-        value = values.value(sink.config, users)
-        if value.node.kind != "object" or (sink.is_file and not telling_keys(value.node)):
-            continue
-        place = value.node.span.start, repr(plain(value.node))
-        if place in found:
-            if found[place].stack != sink.stack and not sink.is_file:
-                found[place].stack = None
-            continue
-        document = found[place] = _document(value, text, path)
-        document.stack, document.is_dict = sink.stack, not sink.is_file
-        document.is_fragment |= sink.fills_in
+        for value in values.every(sink.config, users):
+            if value.node.kind != "object" or (sink.is_file and not telling_keys(value.node)):
+                continue
+            place = value.node.span.start, repr(plain(value.node))
+            if place in found:
+                if found[place].stack != sink.stack and not sink.is_file:
+                    found[place].stack = None
+                continue
+            document = found[place] = _document(value, text, path)
+            document.stack, document.is_dict = sink.stack, not sink.is_file
+            document.is_fragment |= sink.fills_in
     for made in config_calls(names):
         if not made.gives_config:
             value = values.keywords(made.call)
@@ -101,7 +102,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document.taker = values.keywords(made.taker).node if made.taker is not None else None
     found |= {(one.root.span.start, ""): one for one in _named(names, values, text, path) if one.root is not None}
     found |= {(one.root.span.start, ""): one for one in _in_texts(names, values, text, path) if one.root is not None}
-    taken = [values.span(one) for one in (*values.dicts, *_for_inference(names))]
+    taken = [values.span(one) for one in (*values.dicts, *_for_inference(names)) if isinstance(one, ast.expr)]
     taken.sort(key=lambda span: span.start, reverse=True)
     end = -1  # of what is taken and begins before
     for span, dictionary in sorted(
@@ -186,6 +187,7 @@ def _document(value: PythonValue, text: str, path: str) -> Document:
     document = Document(path, text, value.node, [])
     document.language, document.is_python = "python", True
     document.is_dict, document.is_fragment = True, value.is_open
+    document.stand_ins = [*value.fixed]
     return document
 
 

@@ -99,6 +99,12 @@ class Node:
         return f"Node({self.kind}, {self.span}, {self.value!r})"
 
 
+class Fraction(Node):
+    """A template that is a float if it is a number: the product of a fraction and of what does not show."""
+
+    __slots__ = ()
+
+
 class Member:
     """A key and its value in an object; ``key_span`` includes the quotes."""
 
