@@ -65,6 +65,7 @@ def of(code, lines):
     [
         [DICT],
         [DICT.replace("4", "8"), DICT],
+        [f"{DICT}\nfrom transformers import *"],
         [DICT.replace("4", "8"), 'ds_config["train_micro_batch_size_per_gpu"] = 4'],
     ],
 )
