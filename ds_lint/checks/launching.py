@@ -477,6 +477,8 @@ def _is_python_alone(launch: LaunchFacts) -> bool:
     record = one.record
     if record is None or not record.starts_anything or launch.stack is None or launch.sets_ranks:
         return False
+    if launch.installs_mpi:
+        return False
     if launch.script is None and launch.stack != "trainer":
         return False  # it may start other programs
     name = one.path.rpartition("/")[2].lower()

@@ -109,7 +109,7 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
     from ds_lint.source.files import bytes_of
 
     paths = list(project.named_by(launch, by))
-    if launch.written is not None:
+    if launch.written:
         paths.insert(0, launch.document.path)
     for path in paths:
         found = [one for one in documents.configs_in(bytes_of(path), path) if launch.may_name(one)]

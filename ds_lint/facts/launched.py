@@ -63,6 +63,7 @@ _SETS_RANKS = re.compile(
 _CONNECTS_RANKS = re.compile(
     r"mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv"
     r"|init_process_group|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
+    r"|init_distributed\([^)]*\b(?:rank|world_size|init_method|auto_mpi_discovery)\b"
 )
 # What a script has in which ranks share a copy of the model; ``DeepSpeedConfig.__init__`` counts them as one.
 _SPLITS_MODEL = re.compile(r"\bmpu\s*=\s*(?!None\b)\w|\bPipelineModule\b")
@@ -75,8 +76,8 @@ class LaunchFacts:
 
     ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
     that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks
-    of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the config
-    itself, from the first to the last. ``is_open`` says that unknown words may give any argument.
+    of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the configs
+    itself, each from the first to the last. ``is_open`` says that unknown words may give any argument.
     """
 
     __slots__ = (
@@ -99,7 +100,7 @@ class LaunchFacts:
         self.builds_whole_models = False
         self.names_experts = False
         self.model: Model | None = None  # if its files are in the project, or its shapes are known
-        self.written: tuple[int, int] | None = None
+        self.written: tuple[tuple[int, int], ...] = ()
         self.is_open = False
         self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
@@ -124,9 +125,17 @@ class LaunchFacts:
     def trains_in_notebook(self) -> bool:
         """Whether a notebook certainly trains in its own process, which gets no variables from elsewhere."""
         script, document = self.script, self.script_document
-        if not self.is_in_notebook or script is None or document is None or script.ranks is not None:
+        if not self.is_in_notebook or script is None or document is None:
             return False
-        return self.stack is not None and not self.fills_in and not _has(_CONNECTS_RANKS, document.content)
+        if script.ranks is not None and not script.ranks.are_in_environment:
+            return False
+        connects = _has(_CONNECTS_RANKS, document.content) or self.installs_mpi
+        return self.stack is not None and not self.fills_in and not connects
+
+    @property
+    def installs_mpi(self) -> bool:
+        """Whether the file with the launch names mpi4py, with which a process asks MPI for its rank."""
+        return "mpi4py" in self.document.text
 
     @property
     def world_size(self) -> int | None:
@@ -157,6 +166,8 @@ class LaunchFacts:
         is_no_launcher = record is None or record.starts_anything
         if own is None or (is_cluster and own.are_of_cluster) or not is_no_launcher:
             return None
+        if own.are_in_environment and self.is_in_notebook:
+            return None  # the launch has the variables of each line
         is_by_environment = self.launch.world_size is None and self.launch.launcher == "python"
         return OwnRanks() if is_cluster or is_by_environment else own
 
@@ -259,14 +270,23 @@ class LaunchFacts:
             from ds_lint.source.recognition import may_be_named  # few arguments are JSON files
 
             return may_be_named(config)
-        if self.written is None and self.is_in_notebook and config.notebook is not None:
-            return config.is_python  # what another cell writes is not named
-        if self.written is None or config.root is None:
+        if not self.written and self.is_in_notebook and config.notebook is not None:
+            return self._takes(config)
+        if not self.written or config.root is None:
             return True
         if os.path.abspath(config.path) != os.path.abspath(self.document.path):
             return True
         line, _ = config.position(config.root.span.start)
-        return self.written[0] <= line <= self.written[1]
+        return any(first <= line <= last for first, last in self.written)
+
+    def _takes(self, config: Document) -> bool:
+        """Whether a notebook trains with a dict in its Python: what a cell writes into a file is not named."""
+        script, document, root = self.script, self.script_document, config.root
+        if script is None or document is None or root is None or not (config.is_python and config.is_dict):
+            return False
+        if document.content[root.span.start : root.span.end].isspace():
+            return False  # of a cell that becomes a script
+        return config.stack is not None or self.stack == "deepspeed" or "deepspeed" in script.keywords
 
     @property
     def documents(self) -> list[Document]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ds_lint.launches.launchers import by_module, by_program
 from ds_lint.launches.notebook_kernel import NotebookReading, environment_at, in_home
 from ds_lint.launches.notebook_python import EnvironmentChange, FileWrite, FolderChange, ProgramStart, steps
+from ds_lint.launches.python import StartedCommand, commands
 from ds_lint.launches.scripts import NO_LAUNCHES, Launches, WrittenConfig, launches_in
 from ds_lint.source.notebook_format import read_notebook
 from ds_lint.source.notebook_magics import cell_magic, magic_lines, parsed_python, python_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _VALUE = re.compile(r"\{([A-Za-z_][\w.\[\]'\"]*)\}")
 _VARIABLE = re.compile(r"(?<![\\$])\$([A-Za-z_]\w*)")
+_OF_SHELL = re.compile(r"\$\{(\w+)")  # which is an error in Python's eyes, so that IPython fills in nothing
 _LINE_MAGIC = re.compile(r"(!{1,2}|%)[ \t]*(\w*)[ \t]*(.*)", re.DOTALL)
 _SHELL_MAGICS = ("sx", "system", "sh")
 _PROGRAMS = ("pip", "pip3", "python", "conda")  # magics that are programs, too
@@ -35,6 +37,7 @@ _COMMANDS = frozenset({
     "bash", "cat", "cd", "conda", "cp", "echo", "export", "find", "git", "ls", "mkdir", "mv", "pip", "pip3", "python",
     "python3", "rm", "sbatch", "sh", "source", "unzip", "wget", "curl", *by_program(), *by_module(),
 })  # fmt: skip
+_ONE_FOLDER = re.compile(r"\s*cd[ \t]+([^\n;&|]+)\s*")
 _FIRST_WORD = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[A-Za-z_]\w*=\S*[ \t]+)*([\w./-]+)(?=\s)")
 
 
@@ -61,6 +64,7 @@ class _CellReader:
         self.path = path
         self.python = python
         self.does = does
+        self.commands = commands(python, path)
         self.of_project = read
         self.cwd: str | None = "."
         self.changes: list[EnvironmentChange] = []
@@ -81,6 +85,8 @@ class _CellReader:
             self.shell(cell.source[magic.body :], self.line(cell.start + magic.body), is_python=magic.name != "bash")
         elif magic is not None and magic.writes is not None:
             self.write(magic.writes, cell, magic.body, is_added=magic.is_added)
+        elif magic is None and (folder := _ONE_FOLDER.fullmatch(cell.source)) is not None:
+            self.change_folder(folder[1], self.line(cell.start))  # as %cd
         elif magic is None and (parsed_python(cell.source) is not None or not _is_shell(cell.source)):
             self.python_cell(cell)
         elif magic is None:
@@ -90,7 +96,8 @@ class _CellReader:
         first, last = self.line(cell.start), self.line(cell.start + len(cell.source))
         lines = [(self.line(cell.start + one.start), one.text) for one in magic_lines(cell.source)]
         here = [step for step in self.does.steps if first <= step.line <= last]
-        for line, step in sorted([*lines, *((step.line, step) for step in here)], key=lambda one: one[0]):
+        started = [(one.line, one) for one in self.commands if first <= one.line <= last]
+        for line, step in sorted([*lines, *((step.line, step) for step in here), *started], key=lambda one: one[0]):
             if isinstance(step, str):
                 self.magic(step, line)
             elif isinstance(step, EnvironmentChange):
@@ -105,6 +112,8 @@ class _CellReader:
                     self.texts.pop(place, None)
                     if step.text is not None:
                         self.texts[place] = step.text
+            elif isinstance(step, StartedCommand):
+                self.shell(step.script, line, is_python=False, stand_ins=step.stand_ins)
             elif isinstance(step, ProgramStart):
                 self.shell(step.command, line, is_python=False)
 
@@ -120,16 +129,20 @@ class _CellReader:
         elif name in _PROGRAMS:
             self.shell(f"{name} {rest}", line)
         elif name == "cd":
-            words = [word for word in rest.split("#")[0].split() if not word.startswith("-")]
-            folder = words[0].strip("'\"") if len(words) == 1 else None
-            self.go(self.filled(folder, line) if folder is not None else None)
+            self.change_folder(rest, line)
         elif name in ("env", "set_env"):
-            variable, sign, value = rest.partition("=") if "=" in rest.split(" ")[0] else rest.partition(" ")
+            variable, sign, value = rest.partition("=" if "=" in rest else " ")
             if sign and variable.strip().isidentifier():
                 self.changes.append(EnvironmentChange(line, variable.strip(), self.filled(value.strip(), line)))
         elif name == "run":  # in the process of the notebook, of which nothing is known then
             self.shell(f"python {rest}", line)
             self.changes.append(EnvironmentChange(line, None, None))
+
+    def change_folder(self, rest: str, line: int) -> None:
+        """What is behind ``%cd``: options and a path, all of it, for which a comment is a part of the name."""
+        folder = " ".join(word for word in rest.split() if word not in ("-q", "-b")).strip("'\"")
+        if "#" not in folder:
+            self.go(self.filled(folder, line))
 
     def filled(self, text: str, line: int) -> str | None:
         """A text with the values that IPython puts into it; None if one of them is not known."""
@@ -137,10 +150,10 @@ class _CellReader:
             text = _VALUE.sub(lambda value: self.does.constant(value[1], line) or value[0], text)
         return None if "$" in text or "{" in text else text
 
-    def shell(self, text: str, line: int, *, is_python: bool = True) -> None:
+    def shell(self, text: str, line: int, *, is_python: bool = True, stand_ins: StandIns | None = None) -> None:
         """The launches of a script that starts at a line; IPython fills in its ``{values}`` unless a magic gets it."""
-        stand_ins = StandIns()
-        if is_python:
+        stand_ins = stand_ins or StandIns()
+        if is_python and not any(not self.does.has(name) for name in _OF_SHELL.findall(text)):
             text = _VALUE.sub(lambda value: self.does.constant(value[1], line) or stand_ins.add(value[1]), text)
             text = _VARIABLE.sub(lambda name: self.variable(name, line, stand_ins), text)
         found = launches_in(

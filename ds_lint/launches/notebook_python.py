@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 _ENVIRONMENTS = ("os.environ", "environ")
-_SYSTEMS = ("get_ipython().system", "get_ipython().getoutput", "os.system")
+_SYSTEMS = ("get_ipython().system", "get_ipython().getoutput")
 _LIBRARIES_THAT_SET = ("dotenv", "google.colab.userdata")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.scripts import NO_LAUNCHES, Launches, joined, launches_in
+from ds_lint.launches.scripts import Launches, joined, launches_in
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
 from ds_lint.source.shell.unknowns import StandIns
@@ -29,16 +29,34 @@ _PERCENT = re.compile(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?[sdifrgex]")
 _BRACES = re.compile(r"\{[^{}]*\}")
 
 
+class StartedCommand(NamedTuple):
+    """A command of a module as a text for the shell, the line of its words, and what stands in it for values."""
+
+    line: int
+    script: str
+    stand_ins: StandIns
+
+
 def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launches:
     """The launches of the calls that start a program."""
+    return joined(
+        [
+            launches_in(command.script, path, read, stand_ins=command.stand_ins).moved(command.line - 1)
+            for command in commands(text, path)
+        ]
+    )
+
+
+def commands(text: str, path: str) -> list[StartedCommand]:
+    """What the calls give to a shell that start a program."""
     if not any(module in text for module in ("subprocess", "os.system", "os.popen", "os.exec")):
-        return NO_LAUNCHES
+        return []
     try:
         names = ModuleNames(parsed(text))
-        found = [_of_call(call, names, path, read) for call in names.calls if _starts_a_program(call)]
+        found = [_of_call(call, names, path) for call in names.calls if _starts_a_program(call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return NO_LAUNCHES
-    return joined(found)
+        return []
+    return [one for one in found if one is not None]
 
 
 def _starts_a_program(call: ast.Call) -> bool:
@@ -48,14 +66,12 @@ def _starts_a_program(call: ast.Call) -> bool:
     return function in _FUNCTIONS and module.rpartition(".")[2] in ("", *_MODULES) and bool(call.args)
 
 
-def _of_call(call: ast.Call, names: ModuleNames, path: str, read: Callable[[str], str | None]) -> Launches:
+def _of_call(call: ast.Call, names: ModuleNames, path: str) -> StartedCommand | None:
     command = _Command(names, call, path)
     given = call.args[1 if dotted_name(call.func).rpartition(".")[2] in _WITH_PROGRAM else 0]
     words = command.words(given)
     script = command.text(given) if words is None else " ".join(words)
-    if script is None:
-        return NO_LAUNCHES
-    return launches_in(script, path, read, stand_ins=command.stand_ins).moved(given.lineno - 1)
+    return None if script is None else StartedCommand(given.lineno, script, command.stand_ins)
 
 
 class _Command:

@@ -27,13 +27,15 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class OwnRanks(NamedTuple):
     """The ranks of a script that it starts itself, or may start; None for what is unknown.
 
-    ``are_of_cluster`` says that ``srun`` and ``mpirun`` may start them instead.
+    ``are_of_cluster`` says that ``srun`` and ``mpirun`` may start them instead, and ``are_in_environment`` that the
+    script starts none, but sets WORLD_SIZE.
     """
 
     nodes: int | None = None
     per_node: int | None = None
     total: int | None = None
     are_of_cluster: bool = False
+    are_in_environment: bool = False
 
     @property
     def world_size(self) -> int | None:
@@ -135,7 +137,8 @@ class _RanksReader:
         if any(self._starts_a_program(call) for call in self.names.calls):
             return OwnRanks()
         if (sizes := list(self._world_sizes())) and sizes != [1] * len(sizes):
-            return OwnRanks(total=sizes[0] if len(set(sizes)) == 1 else None, are_of_cluster=True)
+            total = sizes[0] if len(set(sizes)) == 1 else None
+            return OwnRanks(total=total, are_of_cluster=True, are_in_environment=True)
         engines = [call for call in self.names.calls if self._makes_an_engine(call)]
         names = {dotted_name(call.func) for call in self.names.calls} if not engines else set()
         if any(self.imported.is_unknown(name) and not self.knows(name) for name in names):

@@ -95,12 +95,23 @@ class WayReader:
         is_classmethod = {id(call) for call, _ in parsed}
         for call, of in parsed:
             yield from self._parsed(call, of)
+        overwritten = {id(call) for call in self._overwritten()}
         for call in self.names.calls:
-            if id(call) in is_classmethod or not dotted_name(call.func):
+            if id(call) in is_classmethod or id(call) in overwritten or not dotted_name(call.func):
                 continue
             of_call = arguments_class(dotted_name(call.func), self.module)
             if of_call is not None and not self._is_in_class(call):
                 yield self._called(call, of_call)
+
+    def _overwritten(self) -> Iterator[ast.expr]:
+        """What the variable had before that the only Trainer gets, as a cell of a notebook above leaves it."""
+        trainers = [call for call in self.names.calls if last_name(call).endswith("Trainer")]
+        given = keyword(trainers[0], "args") or next(iter(trainers[0].args[1:2]), None) if len(trainers) == 1 else None
+        if not isinstance(given, ast.Name) or (reaching := self.names.reaching(given.id, given)) is None:
+            return
+        for one in self.names.assignments(given.id, given):
+            if one is not reaching and one.value is not None:
+                yield one.value
 
     def _is_in_class(self, call: ast.Call) -> bool:
         """Whether a call is a default of a field, or a base."""

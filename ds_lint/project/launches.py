@@ -11,7 +11,7 @@ from ds_lint.launches import files as kinds
 from ds_lint.launches.scripts import may_launch
 from ds_lint.project.discovery import candidates
 from ds_lint.project.references import located
-from ds_lint.source.files import MOST_BYTES, ON_DISK
+from ds_lint.source.files import ON_DISK
 from ds_lint.source.notebook_cells import shown_line
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def text_of(path: str, files: Files = ON_DISK) -> str | None:
 
 def _bytes_of(path: str, files: Files) -> bytes | None:
     try:
-        return files.bytes_of(path, MOST_BYTES if path.endswith(NOTEBOOK) else _MOST_BYTES)  # which may have outputs
+        return files.bytes_of(path, _MOST_BYTES)
     except OSError:
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.facts.checkpoints import checkpoint_in
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ds_lint.source.files import Files
     from ds_lint.source.notebook_cells import Notebook
 
+_NAMED_IN_YAML = re.compile(r"^[ \t]+deepspeed_config_file:[ \t]*['\"]?([\w./-]+)", re.MULTILINE)
 MOST_SCRIPTS = 1000  # that the search for the launches of a named config looks at: it must not take long
 
 
@@ -103,7 +105,8 @@ def add_launches(
             modules = unless_it_fails(lambda: list(_modules(directory, documents, session)), directory) or []  # noqa: B023 - called at once
             if modules:  # which a launch may start that does not name the config
                 by = naming(scripts_of(directory, session), {os.path.basename(path) for path in modules})
-                _add(project.linked(Naming(by.scripts, []), unless_it_fails), documents, session)
+                launching = [*by.scripts, *(path for path in modules if path.endswith(NOTEBOOK))]
+                _add(project.linked(Naming(launching, []), unless_it_fails), documents, session)
             _add(project.links_of_scripts(modules), documents, session)
         else:
             _add(project.links_of_scripts(), documents, session)
@@ -210,7 +213,7 @@ class LaunchingProject:
         document = _document_of(path, notebook.notebook, notebook.python)
         place = os.path.relpath(path, self.directory).replace(os.sep, "/")
         facts = LaunchFacts(in_notebook(place, script, notebook), document, script, document)
-        facts.written = _written(facts, notebook.written, script.config_line)
+        facts.written = _written(facts, notebook.written, script.config_line, notebook.notebook.text)
         whole = os.path.realpath(path)
         yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
 
@@ -249,8 +252,9 @@ class LaunchingProject:
             model = named_or_in(name, folder)
             facts.model = model if model is not None and facts.trains(model, is_here=folder is not None) else None
             facts.checkpoint = self.checkpoint_of(facts, file.path)
-            facts.written = _written(facts, file.written, launch.line) if launch.path == file.path else None
-            if facts.written is None and by_cell and not facts.named_configs:
+            if launch.path == file.path:
+                facts.written = _written(facts, file.written, launch.line, file.text)
+            if not facts.written and by_cell and not facts.named_configs:
                 facts.written = _lines_of(_of_script(launch, file))  # the script may hold the config itself
             yield facts
 
@@ -258,7 +262,7 @@ class LaunchingProject:
         """The files that a launch names, and the one that writes its config."""
         for path in self.named_by(facts, file.path):
             yield os.path.realpath(path)
-        if facts.written is not None:
+        if facts.written:
             yield os.path.realpath(os.path.join(self.directory, file.path))
 
     def document_of(self, launch: Launch, file: LaunchFile) -> Document:
@@ -433,21 +437,28 @@ def _document_of(path: str, notebook: Notebook, python: str) -> Document:
     return document
 
 
-def _written(facts: LaunchFacts, written: Sequence[WrittenConfig], line: int) -> tuple[int, int] | None:
-    """The lines of the config that a launch at a line names, if the same script has written it before."""
+def _written(facts: LaunchFacts, written: Sequence[WrittenConfig], line: int, text: str) -> tuple[tuple[int, int], ...]:
+    """The lines of the configs that a launch at a line names, if the same script has written them before.
+
+    A YAML of Accelerate may name another one.
+    """
     launch = facts.launch
-    is_named = launch.deepspeed_config is not None or launch.accelerate_config is not None
-    names = [launch.deepspeed_config or launch.accelerate_config] if is_named else facts.named_configs
-    if launch.cwd is None:
-        return None
-    for name in filter(None, names):
+    names = [launch.deepspeed_config, launch.accelerate_config]
+    left = [name for name in (names if any(names) else facts.named_configs) if name]
+    found: list[tuple[int, int]] = []
+    while left and launch.cwd is not None:
+        name = left.pop(0)
         place = _place(name, launch.cwd)
         ones = [one for one in written if os.path.normpath(one.place) == place]
         before = [one for one in ones if one.since < line]
-        parts = _last(before or ([] if facts.is_mentioned else ones))  # cells may have been run in another order
-        if parts:
-            return _lines_of(parts)
-    return None
+        lines = _lines_of(_last(before or ([] if facts.is_mentioned else ones)))  # cells may run in another order
+        found += lines
+        for first, last in lines if name == launch.accelerate_config else ():
+            named = _NAMED_IN_YAML.findall("\n".join(text.split("\n")[first - 1 : last]))
+            left += [one for one in named if one != name]
+        if found and not any(names):
+            break
+    return tuple(found)
 
 
 def _of_script(launch: Launch, file: LaunchFile) -> list[WrittenConfig]:
@@ -468,5 +479,5 @@ def _last(written: list[WrittenConfig]) -> list[WrittenConfig]:
     return written[starts[-1] :] if starts else []
 
 
-def _lines_of(parts: list[WrittenConfig]) -> tuple[int, int] | None:
-    return (parts[0].line, max(part.end_line for part in parts)) if parts else None
+def _lines_of(parts: list[WrittenConfig]) -> tuple[tuple[int, int], ...]:
+    return tuple((part.line, part.end_line) for part in parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 MOST_BYTES = 2_000_000  # of a config, its settings and its facts; a hundred times the longest config that people keep
+_MOST_IN_NOTEBOOK = 20_000_000  # with its outputs: images, most of all
 _PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # what a shell has opened
 _KINDS = {0o010000: "a named pipe", 0o020000: "a device", 0o060000: "a device", 0o140000: "a socket"}
 
@@ -22,6 +23,7 @@ def bytes_of(path: str, most: int = MOST_BYTES) -> bytes:
     kind = os.stat(path).st_mode & 0o170000
     if kind in _KINDS and path != os.devnull and not path.startswith(_PIPES):
         raise NotReadError(0, f"this is {_KINDS[kind]}; ds-lint reads regular files", path)
+    most = max(most, _MOST_IN_NOTEBOOK) if path.endswith(".ipynb") else most
     with open(path, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:

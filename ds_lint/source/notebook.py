@@ -81,7 +81,8 @@ def _in_python(notebook: Notebook, path: str) -> list[Document]:
 
     documents = read_python(python_of(notebook), path)
     for document in documents:
-        document.content = notebook.text
+        if document.places is None:  # else it is a text of its own
+            document.content = notebook.text
     return documents
 
 

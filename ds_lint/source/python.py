@@ -13,7 +13,6 @@ from io import StringIO
 from typing import NamedTuple
 
 from ds_lint.source import json as json_source
-from ds_lint.source.comments import comments_of
 from ds_lint.source.document import UNDEFINED, UNPARSED, Document, SyntaxIssue
 from ds_lint.source.embedding import embedded
 from ds_lint.source.parts import Part, Places
@@ -161,7 +160,7 @@ def _of_text(constant: ast.Constant, span: Span, text: str, path: str) -> Docume
         return None
     document = embedded(document, text, Places([Part(value, Span(start, start + len(value)))]))
     document.language = "python"
-    document.comments = list(comments_of(document))
+    document.comments = [issue.span for issue in document.issues if issue.kind == "comment"]
     return document
 
 

@@ -113,8 +113,9 @@ class ModuleNames:
             return None
         if self._loops(at):
             return None
-        line = self.statement(at).lineno
-        before = [one for one in found if one.value is not None and one.value.lineno < line]
+        statement = self.statement(at)
+        here = statement.lineno, statement.col_offset
+        before = [one for one in found if one.value is not None and (one.value.lineno, one.value.col_offset) < here]
         return before[-1] if before else None
 
     def origin(self, name: str, at: ast.AST) -> Scope | None:

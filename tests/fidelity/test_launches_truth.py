@@ -74,6 +74,15 @@ def test_one_process_waits_for_the_other_ranks(variable: str) -> None:
     assert run("without_ranks", variable, "deepspeed", ranks=1, timeout=20.0).hung
 
 
+def test_a_star_of_transformers_leaves_the_names_of_configs_alone() -> None:
+    import transformers
+
+    from ds_lint.source.evaluation.interpreter import names_config
+
+    assert len(transformers.__all__) > 1000
+    assert [name for name in transformers.__all__ if name.isidentifier() and names_config(name)] == []
+
+
 def torchrun(folder: Path, *words: str) -> subprocess.Popen[str]:
     (folder / "train.py").write_text(textwrap.dedent(RANK_FILE), encoding="utf-8")
     (folder / "out").mkdir(exist_ok=True)

@@ -22,6 +22,7 @@ CONFIG = {
 }
 TEXT = json.dumps(CONFIG, indent=2)
 INITIALIZE = f"import deepspeed\nconfig = {CONFIG!r}\ndeepspeed.initialize(model=model, config=config)\n"
+WRITTEN = f"config = '''\n{TEXT}\n'''\nwith open('ds.json', 'w') as file:\n    file.write(config)\n"
 HEREDOC = f"cat <<'EOT' > ds_config.json\n{TEXT}\nEOT\n"
 ACCELERATE = """\
     distributed_type: DEEPSPEED
@@ -61,18 +62,20 @@ def notebook(*cells):
 FILES = {
     "dict-in-python": ("train.py", INITIALIZE),
     "dict-that-becomes-a-file": ("train.py", f"import json\njson.dump({CONFIG!r}, open('ds.json', 'w'))\n"),
+    "text-that-becomes-a-file": ("train.py", WRITTEN),
     "plugin-in-python": ("train.py", PLUGIN),
     "here-document": ("run.sh", HEREDOC),
     "python-in-a-shell-script": ("run.sh", f"python - <<'EOT'\n{INITIALIZE}EOT\n"),
     "python-in-a-notebook": ("a.ipynb", notebook("!pip install deepspeed", INITIALIZE)),
     "here-document-in-a-notebook": ("a.ipynb", notebook("x = 1", f"%%bash\n{HEREDOC}")),
     "file-of-a-notebook": ("a.ipynb", notebook(f"%%writefile ds_config.json\n{TEXT}")),
+    "text-in-a-notebook": ("a.ipynb", notebook("x = 1", WRITTEN)),
     "json-in-markdown": ("README.md", f"# Training\n\n```json\n{TEXT}\n```\n"),
     "python-in-markdown": ("README.md", f"- a dict:\n\n  ```python\n{indent(INITIALIZE, '  ')}  ```\n"),
     "yaml-of-accelerate": ("accelerate.yaml", dedent(ACCELERATE)),
     "recipe": ("sft.json", json.dumps(RECIPE)),
 }
-IN_EVERY_RUN = ("dict-in-python", "here-document-in-a-notebook")
+IN_EVERY_RUN = ("dict-in-python", "here-document-in-a-notebook", "text-in-a-notebook")
 
 
 @pytest.mark.parametrize(

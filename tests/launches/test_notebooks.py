@@ -28,7 +28,10 @@ def commands(*cells):
         (["%%bash --out log\nN=2\ntorchrun --nproc_per_node $N a.py"], ["torchrun --nproc_per_node 2 a.py"]),
         (["%%time\n!deepspeed a.py"], ["deepspeed a.py"]),
         (["get_ipython().system('deepspeed a.py')"], ["deepspeed a.py"]),
+        (["import os, subprocess\nos.system('deepspeed a.py')"], ["deepspeed a.py"]),
+        (["import subprocess\nsubprocess.run(['torchrun', 'a.py', x])"], ["torchrun a.py ?"]),
         (["N = 2\nM = f()\n", "!deepspeed --num_gpus {N} a.py $M $HOME"], ["deepspeed --num_gpus 2 a.py ? ?"]),
+        (["N = 2", "!deepspeed --num_gpus {N} a.py ${HOME}"], ["deepspeed --num_gpus {N} a.py ?"]),
         (["N = 2", "N = 4", "!deepspeed --num_gpus $N a.py"], ["deepspeed --num_gpus 4 a.py"]),
         (["deepspeed --num_gpus 2 a.py \\\n  --seed 1"], ["deepspeed --num_gpus 2 a.py --seed 1"]),  # no magic
         (["%sh deepspeed a.py", "%sh\ntorchrun a.py"], ["deepspeed a.py", "torchrun a.py"]),  # of Databricks
@@ -45,6 +48,7 @@ def test_cells_start_programs(cells, started):
     ("cells", "folder", "written"),
     [
         (["%cd w", "%%writefile ds.json\n{}", "!deepspeed a.py"], "w", ["w/ds.json"]),
+        (["cd w", "%cd -q 'v'\n%cd u # no such folder", "!deepspeed a.py"], "w/v", []),
         (["!cd w && deepspeed a.py"], "w", []),
         (["!cd w", "!deepspeed a.py"], ".", []),
         (["import os\nos.chdir('w')", "!deepspeed a.py"], "w", []),
@@ -73,6 +77,7 @@ def test_files_are_written_where_the_notebook_is(cells, folder, written):
         ("import os\nif cluster():\n    os.environ['RANK'] = '0'", None, True),
         ("%env RANK=0", "0", True),
         ("%set_env RANK 0", "0", True),
+        ("%env RANK = 0", "0", True),
         ("import os\nfor name in names:\n    os.environ[name] = '0'", "missing", False),
         ("from mine import setup\nsetup()", "missing", False),
         ("from dotenv import load_dotenv\nload_dotenv()", "missing", False),

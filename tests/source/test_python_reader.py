@@ -105,6 +105,21 @@ def test_a_change_after_the_call_does_not_count():
     assert plain(only(module).root) == arriving(module)[0] == {"zero_optimization": {"stage": 2}}
 
 
+STAGES = [f"config = {{'zero_optimization': {{'stage': {stage}}}}}\n" for stage in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["", CALL.format("config"), "config['fp16'] = {}\n", "with open(__file__) as file:\n    config['fp16'] = {}\n"],
+)
+@pytest.mark.parametrize("after", ["", "config['bf16'] = {}\n"])
+def test_an_assignment_counts_until_the_next(between, after):
+    module = f"__file__ = {__file__!r}\n{STAGES[0]}{between}{STAGES[1]}{after}{CALL.format('config')}"
+    taken = [one for one in read(module) if one.stack is not None]
+    assert [plain(one.root) for one in taken] == arriving(module)
+    assert not any(one.is_fragment for one in taken)
+
+
 PARTLY_KNOWN = {
     "computed": """
         config = {"train_batch_size": len(__name__), "lr": float("1e-5"), "zero_optimization": {"stage": 2 if c else 3}}

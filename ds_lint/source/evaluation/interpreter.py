@@ -69,6 +69,8 @@ _TRANSPARENT = frozenset({  # decorators that leave what a function returns
     "torch.distributed.elastic.multiprocessing.errors.record",
 })  # fmt: skip
 _CACHES = frozenset({"functools.lru_cache", "functools.cache"})
+# Libraries of which ``import *`` binds no name that ``names_config`` takes; a test asks them.
+_WITHOUT_CONFIGS = ("transformers",)
 
 
 class _RunningLoop:
@@ -825,7 +827,8 @@ class Interpreter:
         for alias in node.names:
             if alias.name == "*":
                 self._has_star = True
-                self.state.blur(self.globals.variables)
+                kept = self.globals.variables.content.entries if node.module in _WITHOUT_CONFIGS else ()
+                self.state.blur(self.globals.variables, {name for name in kept if names_config(name)})
                 continue
             name = f"{'.' * node.level}{node.module or ''}.{alias.name}"
             self._bind(alias.asname or alias.name, Slot(LibraryName(name), alias))
@@ -2208,3 +2211,8 @@ def _is_fraction(kind: type[ast.operator], one: Value, other: Value) -> bool:
     if kind in (ast.Add, ast.Sub):
         return left or right
     return False
+
+
+def names_config(name: object) -> bool:
+    """Whether a variable is called like a config: ``ds_config``, ``cfg``."""
+    return isinstance(name, str) and name.islower() and not {"cfg", "config", "ds"}.isdisjoint(name.split("_"))

@@ -25,7 +25,7 @@ from ds_lint.source.evaluation.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Container, Hashable, Iterable
 
     from ds_lint.source.evaluation.values import Place, Value
 
@@ -75,9 +75,12 @@ class Heap:
         if not cell.content.is_open:
             self.write(cell, Table(cell.content.entries, is_open=True))
 
-    def blur(self, cell: Dict) -> None:
-        """Note that every key of a dict may have another value, and that there may be others."""
-        entries = {key: _unknown_slot(slot, may_be_missing=True) for key, slot in cell.content.entries.items()}
+    def blur(self, cell: Dict, but: Container[Hashable] = ()) -> None:
+        """Note that every key of a dict, ``but`` these, may have another value, and that there may be others."""
+        entries = {
+            key: slot if key in but else _unknown_slot(slot, may_be_missing=True)
+            for key, slot in cell.content.entries.items()
+        }
         self.write(cell, Table(entries, is_open=True))
 
     def weaken(self, cell: Dict, key: Hashable, slot: Slot | None) -> None:
