@@ -20,6 +20,7 @@ from ds_lint.source.evaluation.operations import (
     lifted,
     lowered,
 )
+from ds_lint.source.evaluation.relevance import Relevance, summary
 from ds_lint.source.evaluation.scopes import bound_names
 from ds_lint.source.evaluation.state import Branch, Heap, join_values, same
 from ds_lint.source.evaluation.values import (
@@ -40,6 +41,7 @@ from ds_lint.source.evaluation.values import (
     Known,
     Slot,
     Super,
+    Table,
     Undecided,
     View,
     Wrapped,
@@ -50,8 +52,8 @@ if TYPE_CHECKING:
 
     from ds_lint.source.evaluation.values import Place, Value
 
-_MOST_STEPS = 150_000
-_MOST_OF_ONE = 30_000  # for a function that nothing calls
+_MOST_STEPS = 30_000
+_MOST_OF_ONE = 8_000  # for a function that nothing calls
 _DEEPEST_CALLS = 10
 _MOST_OF_ITSELF = 5  # calls of a function in itself
 _DEEPEST = 40  # expressions in each other
@@ -120,6 +122,8 @@ class Interpreter:
         self._classes: dict[ast.AST, Class] = {}
         self._entered: set[ast.AST] = set()
         self._uncalled: set[ast.AST] = set()
+        self._relevance = Relevance(module)
+        self._is_apart = False
         self._generic: dict[Class, Object] = {}
         self._has_star = False
         self._patched: set[str] = set()
@@ -170,15 +174,33 @@ class Interpreter:
         self._frame, self._stack, self._tries, self._forks = _CallFrame(environment, 0, 0), [], [], []
         self._depth, self._left, self.watch = 0, _MOST_OF_ONE, None
         mark = len(self.state.trail)
-        if not self.is_complete:
-            self.globals.variables.is_lost = True
+        if not self.is_complete and not self._is_apart:
+            self.globals.variables.content = Table(self._settled_names(), is_open=True)
+        self._is_apart = True
         return mark
+
+    def _settled_names(self) -> dict[Any, Slot]:
+        """The numbers and texts of the module that are assigned once, in whatever it has not come to."""
+        times: dict[str, int] = {}
+        for node in ast.walk(self._module):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                times[node.id] = times.get(node.id, 0) + 1
+            elif isinstance(node, ast.Global):
+                times |= dict.fromkeys(node.names, 2)
+        entries = self.globals.variables.content.entries
+        return {
+            name: slot
+            for name, slot in entries.items()
+            if isinstance(slot.value, (Known, LibraryName)) and not slot.may_be_missing and times.get(name, 1) == 1
+        }
 
     def _run_the_rest(self) -> None:
         for _ in range(_MOST_PASSES + 1):
             changed = False
             for node, function in [*self._functions.items()]:
-                if (node not in self._entered or node in self._uncalled) and not isinstance(node, ast.Lambda):
+                if isinstance(node, ast.Lambda) or not self._relevance.may_matter(node):
+                    continue
+                if node not in self._entered or node in self._uncalled:
                     changed |= node not in self._uncalled
                     self._uncalled.add(node)
                     changed |= self._enter(function)
@@ -227,6 +249,9 @@ class Interpreter:
             maker = None
         if not cls.is_plain or cls.kind in ("dataclass", "namedtuple", "enum", "number"):
             self.state.open(one.attributes)
+        if cls.kind in ("enum", "number"):
+            for name in ("_value_", "_name_"):
+                self.state.put(one.attributes, name, Slot(Undecided(cls.node), cls.node, is_fixed=True))
         if cls.kind in ("dataclass", "namedtuple"):
             for field in classes.fields_of(cls):
                 self.state.put(one.attributes, field.name, Slot(Undecided(cls.node), cls.node, is_fixed=True))
@@ -444,7 +469,30 @@ class Interpreter:
         test = self.truth(self.evaluate(node.test))
         if test is not None:
             return self._block(node.body if test else node.orelse)
+        if self._pass_over(node, [*node.body, *node.orelse]):
+            return _NEXT
         return self._resume([self._fork(lambda: self._branch(one)) for one in (node.body, node.orelse)])
+
+    def _pass_over(self, node: ast.AST, parts: list[ast.AST]) -> bool:
+        """Leave out what may run or not, if it says nothing of a config; what it binds is unknown then."""
+        found = summary(node, parts, "undecided")
+        if found.is_relevant or found.has_return or found.written & self._relevance.interesting:
+            return False
+        for name in found.read:
+            slot, _ = self._lookup(name)
+            value = slot.value if slot is not None else None
+            if isinstance(value, Undecided) and not value.candidates and value.attributes is None:
+                continue
+            if isinstance(value, ModuleFunction) and not isinstance(value.node, ast.Lambda):
+                if not self._relevance.may_matter(value.node):
+                    continue
+                return False
+            if value is not None and not isinstance(value, (Known, LibraryName)):
+                return False
+        for name in found.bound:
+            self._bind(name, Slot(Undecided(node), node, is_fixed=True))
+        self._risk()
+        return True
 
     def _branch(self, statements: list[ast.stmt]) -> str:
         """A branch that may be taken or not; what leaves it is noted."""
@@ -568,6 +616,14 @@ class Interpreter:
         """A loop that runs any number of times."""
         loop.depth = len(self._forks)
         self._risk()
+        target = [] if isinstance(node, ast.While) else [node.target]
+        if self._pass_over(node, [*target, *node.body]):
+            return self._end_loop(loop, _NEXT, node)
+        for name in summary(node, [*target, *node.body], "undecided").bound:  # at the head of an iteration
+            owner = self._owner(name)
+            known = owner.variables.content.entries.get(name)
+            value = Undecided(node) if known is None else join_values(known.value, Undecided(node), self.state)
+            self.state.put(owner.variables, name, Slot(value, node, is_fixed=True, may_be_missing=True))
 
         def once() -> str:
             loop.iteration = len(self.state.trail)
@@ -581,7 +637,7 @@ class Interpreter:
                 break
             if not self.state.merge([Branch({}, range(0)), branch]):
                 break
-            if number == _MOST_PASSES - 1:
+            if number < _MOST_PASSES:
                 for cell in branch.contents:
                     if isinstance(cell, List):
                         self.state.blur_list(cell)
