@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from ds_lint.source.evaluation.values import Place, Value
 
 # Bases that add nothing to the attributes that a class and its __init__ set.
-PLAIN_BASES = frozenset({
-    "abc.ABC", "builtins.object", "typing.Generic", "typing.Protocol", "torch.nn.Module", "torch.utils.data.Dataset",
-    "lightning.LightningModule", "pytorch_lightning.LightningModule", "lightning.pytorch.LightningModule",
-    "builtins.Exception",
-})  # fmt: skip
+PLAIN_BASES = frozenset({"abc.ABC", "builtins.object", "typing.Generic", "typing.Protocol"})
 ENUMS = {
     "enum.Enum": "enum", "enum.IntEnum": "number", "enum.StrEnum": "number",
 }  # fmt: skip

@@ -58,6 +58,7 @@ _DEEPEST_CALLS = 10
 _MOST_OF_ITSELF = 5  # calls of a function in itself
 _DEEPEST = 40  # expressions in each other
 _MOST_ITERATIONS = 2_000
+_LARGE = 50  # nodes
 _MOST_PASSES = 3  # of a loop whose iterations do not show, before what changes in it is given up
 _EXCEPTIONS = {
     name: one for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)
@@ -476,6 +477,8 @@ class Interpreter:
     def _pass_over(self, node: ast.AST, parts: list[ast.AST]) -> bool:
         """Leave out what may run or not, if it says nothing of a config; what it binds is unknown then."""
         found = summary(node, parts, "undecided")
+        if found.size < _LARGE:
+            return False
         if found.is_relevant or found.has_return or found.written & self._relevance.interesting:
             return False
         for name in found.read:
@@ -1251,7 +1254,7 @@ class Interpreter:
             except NotKnown:
                 made.content = made.content._replace(entries={**made.content.entries, **entries})
                 entries = {}
-                self.state.blur(made)
+                methods.set_some_key(self, made, name, slot)
                 continue
             entries[known] = slot.with_key(name.place if isinstance(name, Known) else key)
         made.content = made.content._replace(entries={**made.content.entries, **entries})
@@ -1475,8 +1478,9 @@ class Interpreter:
         if len(found) == 1:
             return found[0]
         joined = join_values(found[0], found[1], self.state)
-        is_fraction = isinstance(joined, Undecided) and joined.is_fraction
-        return Undecided(node, joined.candidates, is_fraction=is_fraction) if isinstance(joined, Undecided) else joined
+        if isinstance(joined, Undecided):
+            joined.place = node
+        return joined
 
     def _of_JoinedStr(self, node: ast.JoinedStr) -> Value:
         parts = [self._field_text(one) for one in node.values]

@@ -189,10 +189,19 @@ def set_key(run: Evaluator, cell: Dict, key: Value, slot: Slot) -> None:
     try:
         name = key_of(key)
     except NotKnown:
-        run.state.blur(cell)
+        set_some_key(run, cell, key, slot)
         return
     place = slot.key_place if slot.key_place is not None else getattr(key, "place", None)
     run.state.put(cell, name, slot.with_key(place))
+
+
+def set_some_key(run: Evaluator, cell: Dict, key: Value, slot: Slot) -> None:
+    """Put a value under a key that does not show, or that is one of a few."""
+    if isinstance(key, Undecided) and key.choices:
+        for choice in key.choices:
+            run.state.weaken(cell, choice.value, slot.with_key(choice.place))
+    else:
+        run.state.blur(cell)
 
 
 def delete_key(run: Evaluator, cell: Dict, key: Value) -> None:

@@ -27,6 +27,7 @@ class Summary(NamedTuple):
     written: frozenset[str]  # variables declared global, attributes, and what an item or a method changes
     mentioned: frozenset[str]  # variables and attributes
     has_return: bool
+    size: int  # in nodes
 
 
 def summary(node: ast.AST, statements: Iterable[ast.AST], part: str) -> Summary:
@@ -43,9 +44,11 @@ def _summary(statements: Iterable[ast.AST]) -> Summary:
     written: set[str] = set()
     mentioned: set[str] = set()
     is_relevant = has_return = False
+    size = 0
     pending = list(statements)
     while pending:
         node = pending.pop()
+        size += 1
         kind = node.__class__
         if kind is ast.Name:
             assert isinstance(node, ast.Name)  # noqa: S101
@@ -84,7 +87,7 @@ def _summary(statements: Iterable[ast.AST]) -> Summary:
             written.add(_last(node.target))
         pending.extend(ast.iter_child_nodes(node))
     return Summary(
-        is_relevant, frozenset(read), frozenset(bound), frozenset(written), frozenset(mentioned), has_return
+        is_relevant, frozenset(read), frozenset(bound), frozenset(written), frozenset(mentioned), has_return, size
     )
 
 

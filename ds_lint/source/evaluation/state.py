@@ -146,12 +146,14 @@ class Heap:
         return changed
 
 
-def _unknown_slot(slot: Slot, *, may_be_missing: bool = False) -> Slot:
+def _unknown_slot(slot: Slot, *, may_be_missing: bool = False, is_choice: bool = False) -> Slot:
     value = slot.value
     if isinstance(value, Undecided) and slot.is_fixed and slot.may_be_missing == may_be_missing:
         return slot
     if not isinstance(value, Undecided):
-        value = Undecided(slot.place, _cells(value))
+        known = value
+        value = Undecided(slot.place, _cells(known))
+        value.choices = (known,) if isinstance(known, Known) and is_choice else ()
     return Slot(value, slot.place, slot.key_place, is_fixed=True, may_be_missing=may_be_missing)
 
 
@@ -188,7 +190,22 @@ def join_values(one: Value, other: Value, state: Heap) -> Value:
                 lose(cell)
         cells = ()
     is_fraction = isinstance(one, Undecided) and one.is_fraction and isinstance(other, Undecided) and other.is_fraction
-    return Undecided(place_of(one), cells, is_fraction=is_fraction)
+    joined = Undecided(place_of(one), cells, is_fraction=is_fraction)
+    joined.choices = _choices(one, other)
+    return joined
+
+
+def _choices(one: Value, other: Value) -> tuple[Known, ...]:
+    """The texts and numbers that a value may be; none if one of them does not show, or if there are many."""
+    found: list[Known] = []
+    for value in (one, other):
+        if isinstance(value, Known):
+            found.append(value)
+        elif isinstance(value, Undecided) and value.choices:
+            found += value.choices
+        else:
+            return ()
+    return tuple(found) if len(found) <= _MOST_CANDIDATES else ()
 
 
 def place_of(value: Value) -> Place:
@@ -217,10 +234,10 @@ def join_slots(one: Slot | None, other: Slot | None, state: Heap) -> Slot:
     if one is None or other is None:
         only = one or other
         assert only is not None  # noqa: S101 - one of two that differ
-        return _unknown_slot(only, may_be_missing=True)
+        return _unknown_slot(only, may_be_missing=True, is_choice=True)
     if one is other:
         return one
-    if one.may_be_missing and one.is_fixed and isinstance(one.value, Undecided):
+    if one.may_be_missing and one.is_fixed and isinstance(one.value, Undecided) and not one.value.choices:
         more = _cells(other.value)
         if all(cell in one.value.candidates for cell in more):
             return one
@@ -252,7 +269,7 @@ def join_contents(one: Any, other: Any, state: Heap) -> Any:
         if len(entries) > len(other.entries):
             for key, left in one.entries.items():
                 if key not in other.entries:
-                    entries[key] = _unknown_slot(left, may_be_missing=True)
+                    entries[key] = _unknown_slot(left, may_be_missing=True, is_choice=not other.is_open)
         return Table(entries, one.is_open or other.is_open)
     if one is None or other is None or len(one) != len(other):
         return None
@@ -282,7 +299,7 @@ def _same_slot(one: Slot, other: Slot, born: list[range]) -> bool:
         before, after = (
             {_site(cell) for cell in value.candidates if not _is_of(cell, born)} for value in (one.value, other.value)
         )
-        return before == after
+        return before == after and len(one.value.choices) == len(other.value.choices)
     return same(one.value, other.value)
 
 

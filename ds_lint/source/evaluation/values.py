@@ -59,12 +59,13 @@ class Undecided:
     fraction and of what is not known, ``attributes`` what the module itself has set.
     """
 
-    __slots__ = ("attributes", "candidates", "is_fraction", "place")
+    __slots__ = ("attributes", "candidates", "choices", "is_fraction", "place")
 
     def __init__(self, place: Place, candidates: tuple[Value, ...] = (), *, is_fraction: bool = False) -> None:
         self.place = place
         self.candidates = candidates
         self.is_fraction = is_fraction
+        self.choices: tuple[Known, ...] = ()  # one of which it is; empty if that does not show
         self.attributes: Dict | None = None
 
 
