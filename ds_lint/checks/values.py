@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import EFFECTS, LOADERS, STAGES, Related
-from ds_lint.diagnostics.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.knowledge.coercion import refusal, refused_at_parsing
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.features import bf16_section, is_truthy, model_dtype, tensor_parallel_size
 from ds_lint.source.spelling import AUTO, as_json, holds_auto, is_comment
-from ds_lint.source.tree import dotted, plain
+from ds_lint.source.tree import Fraction, dotted, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config, Reading, Visit
     from ds_lint.source.tree import KeyPath, Member, Node
+
+_WHOLE, _BROKEN = 1e6, 1e6 + 0.5  # as large as a key may want it
 
 
 @rule("DS201", "refused-value", severity="error", effects=("rejected",))
@@ -221,6 +223,37 @@ def section_needs_key(config: Config) -> Iterator[Problem]:
                 help=f"Add `{missing[0]}`, which is required, or delete `{dotted(visit.path)}`.",
                 label=f"needs `{missing[0]}`",
             )
+
+
+@rule("DS208", "fraction-for-whole-number", severity="warning", effects=("risk",))
+def fraction_for_whole_number(config: Config) -> Iterator[Problem]:
+    """A product of a fraction and of a number that does not show, where only a whole number will do.
+
+    Source: ``DeepSpeedConfigModel`` in ``deepspeed/runtime/config_utils.py``; pydantic refuses a float that is no whole
+    number.
+    """
+    if not config.document.is_python:
+        return
+    for visit in config.visits:
+        key, value = visit.key, visit.value
+        if key is None or "removed" in key.facts or not isinstance(value, Fraction) or not is_used(config, key):
+            continue
+        strict = visit.section.strict
+        if refusal(key.facts, strict, value, "float", _WHOLE) or not refusal(key.facts, strict, value, "float", _BROKEN):
+            continue
+        concerned = _stacks_that_use(key, config.stacks)
+        if concerned:
+            yield Problem(
+                visit.path,
+                value.span,
+                f"`{dotted(visit.path)}` may be a fraction: DeepSpeed {config.knowledge.deepspeed} rejects it, "
+                "and the run stops",
+                dict.fromkeys(concerned, RISK),
+                help="Cut the fraction off with `int(...)`. DeepSpeed takes a float only if it is a whole number.",
+                label="a whole number for some values only",
+                fix=edits.wrapping(config, visit.path, "int", "safe"),
+            )
+
 
 
 def is_used(config: Config, key: Key) -> bool:

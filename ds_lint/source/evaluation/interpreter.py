@@ -1326,6 +1326,8 @@ class Interpreter:
         if kind is ast.Add and isinstance(one, List) and isinstance(other, List) and one.kind == other.kind != "set":
             if one.content is None or other.content is None or one.is_lost or other.is_lost:
                 return self.state.list(place, None, one.kind)
+            if len(one.content) + len(other.content) > _MOST_ITERATIONS:
+                raise NotKnown
             return self.state.list(place, (*one.content, *other.content), one.kind)
         if kind is ast.Mult and isinstance(one, List) and one.kind in ("list", "tuple"):
             times = lowered(other)
