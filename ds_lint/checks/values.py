@@ -239,7 +239,9 @@ def fraction_for_whole_number(config: Config) -> Iterator[Problem]:
         if key is None or "removed" in key.facts or not isinstance(value, Fraction) or not is_used(config, key):
             continue
         strict = visit.section.strict
-        if refusal(key.facts, strict, value, "float", _WHOLE) or not refusal(key.facts, strict, value, "float", _BROKEN):
+        if refusal(key.facts, strict, value, "float", _WHOLE) or not refusal(
+            key.facts, strict, value, "float", _BROKEN
+        ):
             continue
         concerned = _stacks_that_use(key, config.stacks)
         if concerned:
@@ -253,7 +255,6 @@ def fraction_for_whole_number(config: Config) -> Iterator[Problem]:
                 label="a whole number for some values only",
                 fix=edits.wrapping(config, visit.path, "int", "safe"),
             )
-
 
 
 def is_used(config: Config, key: Key) -> bool:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ds_lint.source.document import UNPARSED, Document, SyntaxIssue
 from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
 from ds_lint.source.python_names import ModuleNames, dotted_name
-from ds_lint.source.python_syntax import parsed
 from ds_lint.source.python_offsets import Offsets
+from ds_lint.source.python_syntax import parsed
 from ds_lint.source.python_values import PythonValue, Values
 from ds_lint.source.recognition import may_tell, telling_keys
 from ds_lint.source.tree import Node, Span, plain
@@ -103,7 +103,8 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     taken.sort(key=lambda span: span.start, reverse=True)
     end = -1  # of what is taken and begins before
     for span, dictionary in sorted(
-        ((values.span(one), one) for one in (_dicts(names) if has_keys else ())), key=lambda one: (one[0].start, -one[0].end)
+        ((values.span(one), one) for one in (_dicts(names) if has_keys else ())),
+        key=lambda one: (one[0].start, -one[0].end),
     ):
         while taken and taken[-1].start <= span.start:
             end = max(end, taken.pop().end)
@@ -119,6 +120,25 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     for index, document in enumerate(documents):
         document.index, document.comments = index, addressed
     return documents
+
+
+class UndecidedConfig(NamedTuple):
+    """A call whose config does not show: its function, and its line."""
+
+    call: str
+    line: int
+
+
+def undecided(names: ModuleNames, text: str) -> list[UndecidedConfig]:
+    """The calls that get a config which only a run of the module shows."""
+    values = Values(names, text)
+    sinks = [sink for call in names.calls if (sink := _sink(call)) is not None and not sink.is_file]
+    users = frozenset(sink.call for sink in sinks)
+    return [
+        UndecidedConfig(dotted_name(sink.call.func), sink.call.lineno)
+        for sink in sinks
+        if all(value.node.kind == "template" for value in values.every(sink.config, users))
+    ]
 
 
 def _named(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
@@ -180,7 +200,13 @@ def _keys(names: ModuleNames) -> set[str]:
     found = {key.value for one in names.every(ast.Dict) for key in one.keys if isinstance(key, ast.Constant)}
     found |= {one.slice.value for one in names.every(ast.Subscript) if isinstance(one.slice, ast.Constant)}
     found |= {keyword.arg for call in names.calls for keyword in call.keywords if _is_dict_like(call)}
-    found |= {one.value for call in names.calls if _is_dict_like(call) for one in call.args[:1] if isinstance(one, ast.Constant)}
+    found |= {
+        one.value
+        for call in names.calls
+        if _is_dict_like(call)
+        for one in call.args[:1]
+        if isinstance(one, ast.Constant)
+    }
     return {one for one in found if isinstance(one, str)}
 
 

@@ -231,7 +231,7 @@ def script(pick, *, undecided=False):
     parts += [
         _written(pick, (DECIDED | UNDECIDED if undecided else DECIDED)[name], index) for index, name in enumerate(names)
     ]
-    is_global = any("global" in part or "main_" in part or "config[" in part and "def " in part for part in parts)
+    is_global = any("global" in part or "main_" in part or ("config[" in part and "def " in part) for part in parts)
     body = "\n".join(parts) + "\n" + _CALL
     shape = pick(["module", "module", "function", "main", "method", "uncalled"]) if not is_global else "module"
     if shape in ("function", "main", "uncalled"):

@@ -27,7 +27,7 @@ def _arguments(monkeypatch):
 def run(seed, *, undecided):
     """A script that runs to its end, what arrives, and the documents that are read in it."""
     for number in range(20):  # some raise: a value where another part wants a section
-        code, names = script(random.Random(100 * seed + number).choice, undecided=undecided)  # noqa: S311 - no secret
+        code, names = script(random.Random(100 * seed + number).choice, undecided=undecided)
         sys.argv[:] = ["train.py", "12"]
         try:
             arrived = arriving(code, input=lambda: "3")

@@ -11,13 +11,13 @@ from ds_lint.source.evaluation.values import (
     Class,
     Dict,
     Field,
-    ModuleFunction,
+    Known,
+    LibraryName,
     List,
+    ModuleError,
+    ModuleFunction,
     NotKnown,
     Object,
-    ModuleError,
-    LibraryName,
-    Known,
     Slot,
     Undecided,
     View,
@@ -86,7 +86,16 @@ def class_attribute(run: Evaluator, cls: Class, name: str, place: Place) -> Valu
         if value.kind == "classmethod":
             return Bound(value.function, (Slot(cls, place),))
         return value.function if value.kind == "staticmethod" else value
+    if is_descriptor(value) or not (cls.is_plain or isinstance(value, ModuleFunction)):
+        raise NotKnown  # a class that does not show may make something else of its attributes
     return value
+
+
+def is_descriptor(value: Value) -> bool:
+    """Whether an attribute of a class decides itself what its objects have."""
+    if not isinstance(value, Object):
+        return False
+    return any(find(value.cls, name) is not None for name in ("__get__", "__set__"))
 
 
 def object_attribute(run: Evaluator, one: Object, name: str, place: Place) -> Value:
@@ -97,6 +106,10 @@ def object_attribute(run: Evaluator, one: Object, name: str, place: Place) -> Va
     if name == "__class__":
         return cls
     slot = find(cls, name)
+    if find(cls, "__getattribute__") is not None or (slot is not None and is_descriptor(slot.value)):
+        raise NotKnown
+    if slot is not None and isinstance(slot.value, Wrapped) and slot.value.kind == "descriptor":
+        raise NotKnown
     if slot is not None and isinstance(slot.value, Wrapped) and slot.value.kind == "property":
         return run.call(slot.value.function, Arguments([Slot(one, place)], {}), place)
     if cls.kind in ("enum", "number") and name in ("value", "name"):

@@ -31,14 +31,14 @@ from ds_lint.source.evaluation.values import (
     Environment,
     Exhausted,
     Field,
-    ModuleFunction,
+    Known,
+    LibraryName,
     List,
     Method,
+    ModuleError,
+    ModuleFunction,
     NotKnown,
     Object,
-    ModuleError,
-    LibraryName,
-    Known,
     Slot,
     Super,
     Table,
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 30_000
 _MOST_OF_ONE = 8_000  # for a function that nothing calls
-_DEEPEST_CALLS = 10
-_MOST_OF_ITSELF = 5  # calls of a function in itself
+_DEEPEST_CALLS = 18
+_MOST_OF_ITSELF = 14  # calls of a function in itself
 _DEEPEST = 40  # expressions in each other
 _MOST_ITERATIONS = 2_000
 _LARGE = 50  # nodes
@@ -125,6 +125,7 @@ class Interpreter:
         self._uncalled: set[ast.AST] = set()
         self._relevance = Relevance(module)
         self._is_apart = False
+        self._awaited: set[ast.AST | None] = set()
         self._generic: dict[Class, Object] = {}
         self._has_star = False
         self._patched: set[str] = set()
@@ -326,6 +327,20 @@ class Interpreter:
         if completion == _NEXT:
             self.state.merge([Branch({}, range(0)), branch])
 
+    def _perhaps_partly(self, run: Callable[[], object]) -> None:
+        """Run what may be run, or stay in the middle, as a generator does."""
+        partly: list[Branch] = []
+
+        def once() -> str:
+            mark = len(self.state.trail)
+            run()
+            partly.extend(Branch({cell: content}, range(0)) for cell, content in self.state.trail[mark:])
+            return _NEXT
+
+        completion, branch = self._fork(once)
+        if completion == _NEXT:
+            self.state.merge([Branch({}, range(0)), *partly, branch])
+
     def _risk(self) -> None:
         """Note that something may raise that does not show."""
         if self._tries:
@@ -394,7 +409,7 @@ class Interpreter:
             old = self._or_unknown(lambda: self.item(container, key, target), target)  # type: ignore[arg-type]
         else:
             container, key = self.evaluate(target.value), None
-            old = self._or_unknown(lambda: self.attribute(container, target.attr, target), target)  # type: ignore[arg-type]
+            old = self._or_unknown(lambda: self.attribute(container, self._mangled(target.attr), target), target)  # type: ignore[arg-type]
         other = self.evaluate(node.value)
         if isinstance(node.op, ast.BitOr) and isinstance(old, Dict):
             methods.merge(self, old, other)
@@ -419,7 +434,7 @@ class Interpreter:
             self.set_item(container, key, slot)
         else:
             assert container is not None  # noqa: S101
-            self.set_attribute(container, target.attr, slot)
+            self.set_attribute(container, self._mangled(target.attr), slot)
 
     def _or_unknown(self, evaluate: Callable[[], Value], place: Place) -> Value:
         try:
@@ -453,7 +468,7 @@ class Interpreter:
             elif isinstance(target, ast.Attribute):
                 value = self.evaluate(target.value)
                 if isinstance(value, (Object, Class)):
-                    self.state.remove(value.attributes, target.attr)
+                    self.state.remove(value.attributes, self._mangled(target.attr))
             elif isinstance(target, (ast.Tuple, ast.List)):
                 self._do_Delete(ast.Delete(targets=target.elts))
 
@@ -486,10 +501,8 @@ class Interpreter:
             value = slot.value if slot is not None else None
             if isinstance(value, Undecided) and not value.candidates and value.attributes is None:
                 continue
-            if isinstance(value, ModuleFunction) and not isinstance(value.node, ast.Lambda):
-                if not self._relevance.may_matter(value.node):
-                    continue
-                return False
+            if isinstance(value, ModuleFunction) and not self._relevance.writes(value.node):
+                continue
             if value is not None and not isinstance(value, (Known, LibraryName)):
                 return False
         for name in found.bound:
@@ -562,9 +575,12 @@ class Interpreter:
                     loop.iteration = len(self.state.trail)
                     loop.continues = []
                     self._assign(node.target, slot, None)
+                    before = iterated.content if isinstance(iterated, List) else None
                     ended = self._end_iteration(loop, self._leave(self._block(node.body)))
                     if ended != _NEXT:
                         break
+                    if isinstance(iterated, List) and iterated.content is not before:
+                        raise Exhausted  # it grows or shrinks while it is looped over
             finally:
                 self._repeating -= 1
             return self._end_loop(loop, ended, node)
@@ -702,13 +718,17 @@ class Interpreter:
         if node.finalbody and (len(frame.exits) > before or completion not in (_NEXT, _GONE)):
             if any(not isinstance(one, (ast.Expr, ast.Pass)) for one in node.finalbody):
                 raise Exhausted
-        if raised is not None:
-            completion = self._caught(node, raised, current)
-        elif current.risks and node.handlers:
-            self._leave_for_good(completion)
-            completion = self._perhaps_caught(node, completion, current)
-        elif completion == _NEXT:
-            completion = self._block(node.orelse)
+        try:
+            if raised is not None:
+                completion = self._caught(node, raised, current)
+            elif current.risks and node.handlers:
+                self._leave_for_good(completion)
+                completion = self._perhaps_caught(node, completion, current)
+            elif completion == _NEXT:
+                completion = self._block(node.orelse)
+        except ModuleError:
+            self._block(node.finalbody)
+            raise
         if node.finalbody:
             last = self._block(node.finalbody)
             return completion if last == _NEXT else last
@@ -791,8 +811,11 @@ class Interpreter:
 
     def _do_With(self, node: ast.With | ast.AsyncWith) -> str:
         suppresses = False
+        entered_objects: list[Object] = []
         for item in node.items:
             value = self.evaluate(item.context_expr)
+            if isinstance(value, Object):
+                entered_objects.append(value)
             entered: Value = Undecided(item.context_expr)
             if isinstance(value, Object):
                 try:
@@ -805,11 +828,23 @@ class Interpreter:
             if item.optional_vars is not None:
                 self._assign(item.optional_vars, Slot(entered, item.context_expr), None)
         if not suppresses:
-            return self._block(node.body)
+            completion = self._block(node.body)
+            for value in entered_objects:
+                self._leave_object(value, node)
+            return completion
         handler = ast.ExceptHandler(type=None, name=None, body=[ast.Pass()])
         return self._do_Try(ast.Try(body=node.body, handlers=[handler], orelse=[], finalbody=[]))
 
     _do_AsyncWith = _do_With
+
+    def _leave_object(self, value: Object, node: ast.With | ast.AsyncWith) -> None:
+        """What an object does when its ``with`` ends, which may depend on an exception."""
+        nothing = [Slot(Undecided(node), node) for _ in range(3)]
+        try:
+            method = self.attribute(value, "__exit__", node)
+        except NotKnown:
+            return
+        self.perhaps(lambda: self._quietly(method, Arguments(nothing, {}), node))
 
     def _do_Match(self, node: ast.Match) -> str:
         subject = self.evaluate(node.subject)
@@ -930,7 +965,7 @@ class Interpreter:
                 return Undecided(node)
             return slot.value
         if environment is None:
-            if node.id == "__file__":
+            if node.id.startswith("__"):
                 return Undecided(node)
             if hasattr(builtins, node.id) and not self._has_star_name(node.id):
                 return LibraryName(f"builtins.{node.id}")
@@ -969,7 +1004,7 @@ class Interpreter:
             key_place = key.place if isinstance(key, Known) else target.slice
             self.set_item(container, key, slot.with_key(key_place))
         elif isinstance(target, ast.Attribute):
-            self.set_attribute(self.evaluate(target.value), target.attr, slot.with_key(target))
+            self.set_attribute(self.evaluate(target.value), self._mangled(target.attr), slot.with_key(target))
 
     def _unpack(self, target: ast.Tuple | ast.List, slot: Slot, source: ast.expr | None) -> None:
         targets = target.elts
@@ -1026,7 +1061,7 @@ class Interpreter:
         if name in ("builtins.staticmethod", "builtins.classmethod"):
             return Wrapped(name.partition(".")[2], value)
         if isinstance(called, ast.Attribute) and called.attr in ("setter", "getter", "deleter"):
-            return Undecided(decorator)
+            return Wrapped("descriptor", value)
         try:
             with_decorator = self.evaluate(decorator)
         except NotKnown:
@@ -1084,6 +1119,8 @@ class Interpreter:
         value: Value = cls
         for decorator in reversed(node.decorator_list):
             value = self._decorated_class(cls, value, decorator)
+        if node.keywords:
+            value = Undecided(node, (cls,))
         if cls.kind == "namedtuple":
             cls.fields = self._fields(cls, node)
         if cls.kind in ("enum", "number"):
@@ -1285,7 +1322,18 @@ class Interpreter:
         return lifted({methods.key_of(slot.value) for slot in slots}, node, self.state)
 
     def _of_Attribute(self, node: ast.Attribute) -> Value:
-        return self.attribute(self.evaluate(node.value), node.attr, node)
+        return self.attribute(self.evaluate(node.value), self._mangled(node.attr), node)
+
+    def _mangled(self, name: str) -> str:
+        """A private name as a class has it."""
+        if not name.startswith("__") or name.endswith("__"):
+            return name
+        environment: Environment | None = self._frame.environment
+        while environment is not None:
+            if environment.kept is not None:
+                return f"_{environment.kept.name.lstrip('_')}{name}"
+            environment = environment.outer
+        return name
 
     def _of_Subscript(self, node: ast.Subscript) -> Value:
         container = self.evaluate(node.value)
@@ -1365,7 +1413,7 @@ class Interpreter:
     def _of_BoolOp(self, node: ast.BoolOp) -> Value:
         return self._chain(node.values, isinstance(node.op, ast.Or), node)
 
-    def _chain(self, values: list[ast.expr], is_or: bool, place: Place) -> Value:  # noqa: FBT001
+    def _chain(self, values: list[ast.expr], is_or: bool, place: Place) -> Value:
         first = self.evaluate(values[0])
         if len(values) == 1:
             return first
@@ -1506,6 +1554,7 @@ class Interpreter:
         return self._function(node)
 
     def _of_Await(self, node: ast.Await) -> Value:
+        self._awaited.add(node.value)
         return self.evaluate(node.value)
 
     def _of_Starred(self, node: ast.Starred) -> Value:
@@ -1652,7 +1701,7 @@ class Interpreter:
         if isinstance(value, View):
             return self._items_of_view(value)
         if isinstance(value, Known) and isinstance(value.value, (range, str)):
-            if len(value.value) > _MOST_ITERATIONS:
+            if value.value[_MOST_ITERATIONS:]:  # a range may be too long for len()
                 return None
             return [Slot(Known(one, value.place), value.place, is_fixed=True) for one in value.value]
         if isinstance(value, Known) and isinstance(value.value, (int, float, type(None))):
@@ -1752,9 +1801,12 @@ class Interpreter:
         if isinstance(value, Object):
             found = classes.find(value.cls, name)
             if found is not None and not isinstance(found.value, (Known, Undecided, Dict, List, Object)):
-                if isinstance(found.value, Wrapped) or isinstance(found.value, ModuleFunction):
+                if isinstance(found.value, (Wrapped, ModuleFunction)):
                     self.state.blur(value.attributes)
                     return
+            if found is not None and classes.is_descriptor(found.value):
+                self.state.blur(value.attributes)
+                return
             if classes.find(value.cls, "__setattr__") is not None:
                 self.state.blur(value.attributes)
                 return
@@ -1870,6 +1922,9 @@ class Interpreter:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and self._lookup("super")[0] is None:
             return self._super(node)
         function = self.evaluate(node.func)
+        if function == LibraryName("asyncio.run"):
+            self._awaited.update(node.args)
+            return self._arguments(node).positional[0].value
         arguments = self._arguments(node)
         is_own = isinstance(function, (ModuleFunction, Method)) or (
             isinstance(function, Bound) and isinstance(function.function, ModuleFunction)
@@ -1885,6 +1940,8 @@ class Interpreter:
             if function.name != "builtins.globals":
                 self.state.blur(self.globals.variables)
             return Undecided(node, (self.globals.variables,))
+        if isinstance(function, LibraryName) and function.name == "builtins.vars" and not node.args:
+            return Undecided(node, (self._frame.environment.variables,))
         if isinstance(function, LibraryName) and function.name == "builtins.locals":
             return methods.copied(self, self._frame.environment.variables, node)
         if node in self.reading:
@@ -2010,6 +2067,10 @@ class Interpreter:
 
     def _call_library(self, name: str, arguments: Arguments, place: Place) -> Value:
         known = library.FUNCTIONS.get(name) if name not in self._patched else None
+        of_text = name.removeprefix("builtins.str.")
+        if of_text != name and arguments.positional and isinstance(arguments.positional[0].value, Known):
+            text, *rest = arguments.positional
+            return methods.call(self, text.value, of_text, Arguments(rest, *arguments[1:]), place)
         if known is not None:
             try:
                 return known(self, arguments, place)
@@ -2080,6 +2141,10 @@ class Interpreter:
         if memory_key is not None and function.memory is not None and memory_key in function.memory:
             return function.memory[memory_key]
         environment = self._bound_environment(function, arguments, place)
+        if not is_entry and self._runs_later(node, place):
+            found: list[Value] = []
+            self._perhaps_partly(lambda: found.append(self._run_function(function, arguments, place, is_entry=True)))
+            return Undecided(place, tuple(methods.cells_of(found)))
         frame = _CallFrame(environment, len(self.state.trail), len(self._forks))
         outer, self._frame = self._frame, frame
         repeating, self._repeating = self._repeating, 0
@@ -2097,6 +2162,12 @@ class Interpreter:
         elif function.memory is not None:
             return Undecided(place, (result,) if isinstance(result, (Dict, List)) else ())
         return result
+
+    def _runs_later(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, place: Place) -> bool:
+        """Whether a call of a function makes a generator, or a coroutine that nothing waits for at once."""
+        if isinstance(node, ast.Lambda):
+            return False
+        return _is_generator(node) or (isinstance(node, ast.AsyncFunctionDef) and place not in self._awaited)
 
     def _memory_key(self, function: ModuleFunction, arguments: Arguments) -> Any:
         if function.memory is None or arguments.is_open or self._forks:
@@ -2140,8 +2211,6 @@ class Interpreter:
                 result = Undecided(place, result.candidates, is_fraction=result.is_fraction)
         elif completion == _GONE:
             raise gone or ModuleError(None)
-        if _is_generator(node):
-            return Undecided(place, (result,) if isinstance(result, (Dict, List)) else ())
         return result
 
     def _bound_environment(self, function: ModuleFunction, arguments: Arguments, place: Place) -> Environment:

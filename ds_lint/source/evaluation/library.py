@@ -21,13 +21,13 @@ from ds_lint.source.evaluation.values import (
     Class,
     Dict,
     Field,
-    ModuleFunction,
+    Known,
+    LibraryName,
     List,
+    ModuleError,
+    ModuleFunction,
     NotKnown,
     Object,
-    ModuleError,
-    LibraryName,
-    Known,
     Slot,
     Undecided,
     View,
@@ -61,7 +61,7 @@ def _plain(function: Callable[..., Any]) -> PureFunction:
 def _ground(run: Evaluator, value: Value) -> Any:
     if isinstance(value, List) and value.kind == "iterator":
         return [lowered(slot.value) for slot in _items(run, value)]
-    if isinstance(value, Known) and isinstance(value.value, range) and len(value.value) > _MOST_ITEMS:
+    if isinstance(value, Known) and isinstance(value.value, range) and value.value[_MOST_ITEMS:]:
         raise NotKnown
     return lowered(value)
 
@@ -235,7 +235,7 @@ def _power(base: Any, exponent: Any) -> Any:
     return binary(ast.Pow, base, exponent)
 
 
-def _any_all(wanted: bool) -> PureFunction:  # noqa: FBT001 - any or all
+def _any_all(wanted: bool) -> PureFunction:
     def call(run: Evaluator, arguments: Arguments, place: Place) -> Value:
         truths = [run.truth(slot.value) for slot in _items(run, _one(arguments).value)]
         if wanted in truths:

@@ -9,10 +9,10 @@ from ds_lint.source.evaluation.operations import computed, formatted, is_wide, l
 from ds_lint.source.evaluation.values import (
     Arguments,
     Dict,
-    List,
-    NotKnown,
-    ModuleError,
     Known,
+    List,
+    ModuleError,
+    NotKnown,
     Slot,
     Table,
     Undecided,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ds_lint.source.evaluation.values import Dict, List, Object, Known, Slot, Undecided
+from ds_lint.source.evaluation.values import Dict, Known, List, Object, Slot, Undecided
 from ds_lint.source.limits import MOST_BITS
 from ds_lint.source.tree import Fraction, Member, Node, Span
 

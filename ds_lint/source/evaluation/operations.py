@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.source.evaluation.values import (
     Dict,
+    Known,
     List,
+    ModuleError,
     NotKnown,
     Object,
-    ModuleError,
-    Known,
     Slot,
     Undecided,
     View,

@@ -77,9 +77,9 @@ def _summary(statements: Iterable[ast.AST]) -> Summary:
             bound.add(node.name)
         elif isinstance(node, ast.alias):
             bound.add(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            bound.add(node.name)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+        elif (isinstance(node, ast.ExceptHandler) and node.name) or (
+            isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
+        ):
             bound.add(node.name)
         elif isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Yield, ast.YieldFrom)):
             has_return |= not isinstance(node, (ast.Raise, ast.Yield, ast.YieldFrom))
@@ -122,11 +122,7 @@ class Relevance:
                 else:
                     left.append((name, own))
             pending = left
-        self.chosen = {
-            one
-            for one, own in summaries.items()
-            if own.is_relevant or own.written & self.interesting
-        }
+        self.chosen = {one for one, own in summaries.items() if own.is_relevant or own.written & self.interesting}
         names = {one.name for one in self.chosen}
         found = True
         while found:  # and those that call them
@@ -136,6 +132,22 @@ class Relevance:
                     self.chosen.add(one)
                     found |= one.name not in names
                     names.add(one.name)
+
+        writers = {one for one, own in summaries.items() if own.written or own.is_relevant}
+        names = {one.name for one in writers}
+        found = True
+        while found:
+            found = False
+            for one, own in summaries.items():
+                if one not in writers and own.mentioned & names:
+                    writers.add(one)
+                    found |= one.name not in names
+                    names.add(one.name)
+        self._silent = summaries.keys() - writers
+
+    def writes(self, node: ast.AST) -> bool:
+        """Whether a function may change anything but its own variables, or call what may."""
+        return node not in self._silent
 
     def may_matter(self, node: ast.AST) -> bool:
         """Whether a function may."""

@@ -79,7 +79,7 @@ class Table(NamedTuple):
 class Changeable:
     """A value that may change; of one that ``is_lost`` nothing is known any more."""
 
-    __slots__ = ("content", "is_lost", "serial", "place")
+    __slots__ = ("content", "is_lost", "place", "serial")
     content: Any
 
     def __init__(self, content: Any, place: Place, serial: int) -> None:
@@ -252,7 +252,7 @@ class Arguments(NamedTuple):
     is_open: bool = False
 
 
-class ModuleError(Exception):  # noqa: N818 - of the module, not of ds-lint
+class ModuleError(Exception):
     """The module raises an exception of this class."""
 
     def __init__(self, kind: type[BaseException] | None) -> None:
