@@ -60,7 +60,7 @@ class Values:
         return found[0] if len(found) == 1 else self._unknown(expression)
 
     def every(self, expression: ast.expr, users: Iterable[ast.Call] = ()) -> list[PythonValue]:
-        """The values that an argument of a call has, one after the other, as far as they are written in other places."""
+        """The values that an argument of a call has, if they are written in several places."""
         self._evaluate(frozenset(users))
         seen = self._seen.get(expression)
         if seen is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.source.evaluation import classes, library, methods
@@ -116,7 +117,7 @@ class Interpreter:
         self._forks: list[int] = []
         self._tries: list[_Try] = []
         self._repeating = 0  # loops of known items around
-        self.globals = Environment(self.state.dict(module), None, None)
+        self.globals = Environment(self.state.new_dict(module), None, None)
         self._frame = _CallFrame(self.globals, 0, 0)
         self._stack: list[ast.AST] = []
         self._functions: dict[ast.AST, ModuleFunction] = {}
@@ -171,7 +172,7 @@ class Interpreter:
     def _begin_apart(self, node: ast.expr, function: ast.AST | None) -> int:
         environment = self.globals
         if function is not None:
-            environment = Environment(self.state.dict(node, is_open=True), None, None)
+            environment = Environment(self.state.new_dict(node, is_open=True), None, None)
             environment.variables.is_lost = True
         self._frame, self._stack, self._tries, self._forks = _CallFrame(environment, 0, 0), [], [], []
         self._depth, self._left, self.watch = 0, _MOST_OF_ONE, None
@@ -193,7 +194,7 @@ class Interpreter:
         return {
             name: slot
             for name, slot in entries.items()
-            if isinstance(slot.value, (Known, LibraryName)) and not slot.may_be_missing and times.get(name, 1) == 1
+            if isinstance(slot.value, (Known, LibraryName)) and not slot.may_be_missing and times.get(str(name), 1) == 1
         }
 
     def _run_the_rest(self) -> None:
@@ -244,7 +245,7 @@ class Interpreter:
         """An object of a class, whoever makes it."""
         if cls in self._generic:
             return self._generic[cls]
-        one = self._generic[cls] = Object(cls, self.state.dict(cls.node), cls.node)
+        one = self._generic[cls] = Object(cls, self.state.new_dict(cls.node), cls.node)
         try:
             maker = classes.find(cls, "__init__")
         except NotKnown:
@@ -259,10 +260,8 @@ class Interpreter:
                 self.state.put(one.attributes, field.name, Slot(Undecided(cls.node), cls.node, is_fixed=True))
         if maker is not None and isinstance(maker.value, ModuleFunction):
             function = maker.value
-            try:
+            with contextlib.suppress(ModuleError):
                 self._run_function(function, self._unknown_arguments(function, one), function.node, is_entry=True)
-            except ModuleError:
-                pass
         return one
 
     @staticmethod
@@ -362,7 +361,7 @@ class Interpreter:
 
     def _statement(self, node: ast.stmt) -> str:
         self._step()
-        method = getattr(self, f"_do_{type(node).__name__}", None)
+        method = getattr(self, f"_do_{type(node).__name__.lower()}", None)
         if method is None:
             return self._do_unknown(node)
         try:
@@ -379,27 +378,27 @@ class Interpreter:
                 self._bind(child.id, Slot(Undecided(child), child))
         return _NEXT
 
-    def _do_Expr(self, node: ast.Expr) -> None:
+    def _do_expr(self, node: ast.Expr) -> None:
         self.evaluate(node.value)
 
-    def _do_Pass(self, node: ast.Pass) -> None:
+    def _do_pass(self, node: ast.Pass) -> None:
         pass
 
-    def _do_Assert(self, node: ast.Assert) -> None:
+    def _do_assert(self, node: ast.Assert) -> None:
         if self.truth(self.evaluate(node.test)) is False:
             raise ModuleError(AssertionError)
         self._risk()
 
-    def _do_Assign(self, node: ast.Assign) -> None:
+    def _do_assign(self, node: ast.Assign) -> None:
         slot = self._slot(node.value)
         for target in node.targets:
             self._assign(target, slot, node.value)
 
-    def _do_AnnAssign(self, node: ast.AnnAssign) -> None:
+    def _do_annassign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self._assign(node.target, self._slot(node.value), node.value)
 
-    def _do_AugAssign(self, node: ast.AugAssign) -> None:
+    def _do_augassign(self, node: ast.AugAssign) -> None:
         target = node.target
         if isinstance(target, ast.Name):
             old = self._name(target)
@@ -409,7 +408,7 @@ class Interpreter:
             old = self._or_unknown(lambda: self.item(container, key, target), target)  # type: ignore[arg-type]
         else:
             container, key = self.evaluate(target.value), None
-            old = self._or_unknown(lambda: self.attribute(container, self._mangled(target.attr), target), target)  # type: ignore[arg-type]
+            old = self._or_unknown(lambda: self.attribute(container, self._mangled(target.attr), target), target)
         other = self.evaluate(node.value)
         if isinstance(node.op, ast.BitOr) and isinstance(old, Dict):
             methods.merge(self, old, other)
@@ -448,7 +447,7 @@ class Interpreter:
             if isinstance(one, (Dict, List)):
                 self.state.weaken_all(one)
 
-    def _do_Delete(self, node: ast.Delete) -> None:
+    def _do_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if isinstance(target, ast.Name):
                 environment = self._owner(target.id)
@@ -470,7 +469,7 @@ class Interpreter:
                 if isinstance(value, (Object, Class)):
                     self.state.remove(value.attributes, self._mangled(target.attr))
             elif isinstance(target, (ast.Tuple, ast.List)):
-                self._do_Delete(ast.Delete(targets=target.elts))
+                self._do_delete(ast.Delete(targets=target.elts))
 
     def _delete_item(self, cell: List, key: Value) -> None:
         try:
@@ -481,13 +480,15 @@ class Interpreter:
         else:
             self.state.write(cell, tuple(slots))
 
-    def _do_If(self, node: ast.If) -> str:
+    def _do_if(self, node: ast.If) -> str:
         test = self.truth(self.evaluate(node.test))
         if test is not None:
             return self._block(node.body if test else node.orelse)
         if self._pass_over(node, [*node.body, *node.orelse]):
             return _NEXT
-        return self._resume([self._fork(lambda: self._branch(one)) for one in (node.body, node.orelse)])
+        return self._resume(
+            [self._fork(lambda: self._branch(node.body)), self._fork(lambda: self._branch(node.orelse))]
+        )
 
     def _pass_over(self, node: ast.AST, parts: list[ast.AST]) -> bool:
         """Leave out what may run or not, if it says nothing of a config; what it binds is unknown then."""
@@ -530,17 +531,19 @@ class Interpreter:
             return _GONE
         return completion
 
-    def _do_Return(self, node: ast.Return) -> str:
+    def _do_return(self, node: ast.Return) -> str:
         self._frame.result = Known(None, node) if node.value is None else self.evaluate(node.value)
         return _RETURN
 
-    def _do_Break(self, node: ast.Break) -> str:
+    @staticmethod
+    def _do_break(_node: ast.Break) -> str:
         return _BREAK
 
-    def _do_Continue(self, node: ast.Continue) -> str:
+    @staticmethod
+    def _do_continue(_node: ast.Continue) -> str:
         return _CONTINUE
 
-    def _do_Raise(self, node: ast.Raise) -> str:
+    def _do_raise(self, node: ast.Raise) -> str:
         kind: type[BaseException] | None = None
         if node.exc is not None:
             value = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
@@ -551,7 +554,7 @@ class Interpreter:
 
     # Loops.
 
-    def _do_For(self, node: ast.For | ast.AsyncFor) -> str:
+    def _do_for(self, node: ast.For | ast.AsyncFor) -> str:
         iterated = self.evaluate(node.iter)
         items = self.items(iterated)
         frame = self._frame
@@ -587,7 +590,7 @@ class Interpreter:
         finally:
             frame.loops.remove(loop)
 
-    _do_AsyncFor = _do_For
+    _do_asyncfor = _do_for
 
     def _end_iteration(self, loop: _RunningLoop, completion: str) -> str:
         if completion == _CONTINUE:
@@ -672,7 +675,7 @@ class Interpreter:
             if old is None or not same(old.value, slot.value):
                 self.state.weaken(cell, key, Slot(Undecided(slot.place), slot.place, is_fixed=True))
 
-    def _do_While(self, node: ast.While) -> str:
+    def _do_while(self, node: ast.While) -> str:
         frame = self._frame
         loop = _RunningLoop(len(self.state.trail), len(self._forks))
         frame.loops.append(loop)
@@ -700,7 +703,7 @@ class Interpreter:
 
     # Exceptions and contexts.
 
-    def _do_Try(self, node: ast.Try) -> str:
+    def _do_try(self, node: ast.Try) -> str:
         current = _Try(len(self.state.trail))
         frame, loops, depth, repeating = self._frame, len(self._frame.loops), self._depth, self._repeating
         before = len(frame.exits)
@@ -715,9 +718,9 @@ class Interpreter:
             del frame.loops[loops:]
         finally:
             self._tries.pop()
-        if node.finalbody and (len(frame.exits) > before or completion not in (_NEXT, _GONE)):
-            if any(not isinstance(one, (ast.Expr, ast.Pass)) for one in node.finalbody):
-                raise Exhausted
+        leaves = len(frame.exits) > before or completion not in (_NEXT, _GONE)
+        if leaves and any(not isinstance(one, (ast.Expr, ast.Pass)) for one in node.finalbody):
+            raise Exhausted
         try:
             if raised is not None:
                 completion = self._caught(node, raised, current)
@@ -734,7 +737,7 @@ class Interpreter:
             return completion if last == _NEXT else last
         return completion
 
-    _do_TryStar = _do_Try
+    _do_trystar = _do_try
 
     def _leave_for_good(self, completion: str) -> None:
         """Note a return out of a block that may also end another way."""
@@ -809,7 +812,7 @@ class Interpreter:
         self.state.merge(ends)
         return _NEXT
 
-    def _do_With(self, node: ast.With | ast.AsyncWith) -> str:
+    def _do_with(self, node: ast.With | ast.AsyncWith) -> str:
         suppresses = False
         entered_objects: list[Object] = []
         for item in node.items:
@@ -833,9 +836,9 @@ class Interpreter:
                 self._leave_object(value, node)
             return completion
         handler = ast.ExceptHandler(type=None, name=None, body=[ast.Pass()])
-        return self._do_Try(ast.Try(body=node.body, handlers=[handler], orelse=[], finalbody=[]))
+        return self._do_try(ast.Try(body=node.body, handlers=[handler], orelse=[], finalbody=[]))
 
-    _do_AsyncWith = _do_With
+    _do_asyncwith = _do_with
 
     def _leave_object(self, value: Object, node: ast.With | ast.AsyncWith) -> None:
         """What an object does when its ``with`` ends, which may depend on an exception."""
@@ -846,7 +849,7 @@ class Interpreter:
             return
         self.perhaps(lambda: self._quietly(method, Arguments(nothing, {}), node))
 
-    def _do_Match(self, node: ast.Match) -> str:
+    def _do_match(self, node: ast.Match) -> str:
         subject = self.evaluate(node.subject)
         alternatives: list[tuple[str, Branch]] = []
         for case in node.cases:
@@ -889,7 +892,7 @@ class Interpreter:
     def _capture(self, pattern: ast.pattern, subject: Value) -> None:
         if isinstance(pattern, ast.MatchAs):
             if pattern.name is not None:
-                self._bind(pattern.name, Slot(subject, pattern))  # type: ignore[arg-type]
+                self._bind(pattern.name, Slot(subject, pattern))
             if pattern.pattern is not None:
                 self._capture(pattern.pattern, subject)
             return
@@ -900,12 +903,12 @@ class Interpreter:
 
     # Names.
 
-    def _do_Global(self, node: ast.Global) -> None:
+    def _do_global(self, node: ast.Global) -> None:
         pass  # see ``bound_names``
 
-    _do_Nonlocal = _do_Global
+    _do_nonlocal = _do_global
 
-    def _do_Import(self, node: ast.Import) -> None:
+    def _do_import(self, node: ast.Import) -> None:
         self._risk()
         for alias in node.names:
             if alias.asname:
@@ -914,7 +917,7 @@ class Interpreter:
                 first = alias.name.partition(".")[0]
                 self._bind(first, Slot(LibraryName(first), alias))
 
-    def _do_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def _do_importfrom(self, node: ast.ImportFrom) -> None:
         self._risk()
         for alias in node.names:
             if alias.name == "*":
@@ -1020,21 +1023,21 @@ class Interpreter:
         if starred is not None:
             behind = len(targets) - starred - 1
             rest = items[starred : len(items) - behind]
-            line = self.state.list(slot.place, rest)
+            line = self.state.new_list(slot.place, rest)
             items = [*items[:starred], Slot(line, slot.place, is_fixed=True), *items[len(items) - behind :]]
         for one, item in zip(targets, items, strict=True):
             self._assign(one, item, None if isinstance(slot.value, List) else source)
 
     # Functions and classes.
 
-    def _do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         function = self._function(node)
         value: Value = function
         for decorator in reversed(node.decorator_list):
             value = self._decorated(value, decorator, function)
         self._bind(node.name, Slot(value, node))
 
-    _do_AsyncFunctionDef = _do_FunctionDef
+    _do_asyncfunctiondef = _do_functiondef
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> ModuleFunction:
         defaults = [self._slot(one) for one in node.args.defaults]
@@ -1079,9 +1082,9 @@ class Interpreter:
             return f"{first}.{node.attr}" if first else ""
         return ""
 
-    def _do_ClassDef(self, node: ast.ClassDef) -> None:
+    def _do_classdef(self, node: ast.ClassDef) -> None:  # noqa: PLR0912 - one for each kind
         bases = [self.evaluate(one) for one in node.bases if not isinstance(one, ast.Starred)]
-        attributes = self.state.dict(node)
+        attributes = self.state.new_dict(node)
         cls = Class(node.name, node, bases, attributes)
         cls.is_plain = not node.keywords and len(bases) == len(node.bases)
         for base in bases:
@@ -1210,7 +1213,7 @@ class Interpreter:
                 isinstance(statement.value, ast.Call) and self._reference_name(statement.value.func) == "enum.auto"
             )
             if is_auto:
-                is_text = any(isinstance(base, LibraryName) and base.name in ("enum.StrEnum",) for base in cls.bases)
+                is_text = any(isinstance(base, LibraryName) and base.name == "enum.StrEnum" for base in cls.bases)
                 number += 1
                 made: Value = Known(name.lower() if is_text else number, statement.value)
                 slot = Slot(made, statement.value, is_fixed=True)
@@ -1221,7 +1224,7 @@ class Interpreter:
                 (one for one in cls.members if self.equal(one.attributes.content.entries["_value_"].value, slot.value)),
                 None,
             )
-            member = same_value or Object(cls, self.state.dict(statement, entries), statement)
+            member = same_value or Object(cls, self.state.new_dict(statement, entries), statement)
             if same_value is None:
                 cls.members.append(member)
             self.state.put(cls.attributes, name, Slot(member, slot.place))
@@ -1237,7 +1240,7 @@ class Interpreter:
             self._risk()
             return Undecided(node)
         try:
-            method = getattr(self, f"_of_{type(node).__name__}", None)
+            method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
             if method is None:
                 return self._of_other(node)
             value: Value = method(node)
@@ -1257,13 +1260,13 @@ class Interpreter:
         return Undecided(node)
 
     @staticmethod
-    def _of_Constant(node: ast.Constant) -> Value:
+    def _of_constant(node: ast.Constant) -> Value:
         return Known(node.value, node)
 
-    def _of_Name(self, node: ast.Name) -> Value:
+    def _of_name(self, node: ast.Name) -> Value:
         return self._name(node)
 
-    def _of_NamedExpr(self, node: ast.NamedExpr) -> Value:
+    def _of_namedexpr(self, node: ast.NamedExpr) -> Value:
         slot = self._slot(node.value)
         environment = self._frame.environment
         while environment.is_comprehension and environment.outer is not None:
@@ -1273,8 +1276,8 @@ class Interpreter:
         self._frame.environment = inner
         return slot.value
 
-    def _of_Dict(self, node: ast.Dict) -> Value:
-        made = self.state.dict(node)
+    def _of_dict(self, node: ast.Dict) -> Value:
+        made = self.state.new_dict(node)
         self.made.setdefault(node, []).append(made)
         entries: dict[Any, Slot] = {}
         for key, element in zip(node.keys, node.values, strict=True):
@@ -1309,19 +1312,19 @@ class Interpreter:
                     slots.append(slot)
         return slots
 
-    def _of_List(self, node: ast.List) -> Value:
-        return self.state.list(node, self._elements(node.elts))
+    def _of_list(self, node: ast.List) -> Value:
+        return self.state.new_list(node, self._elements(node.elts))
 
-    def _of_Tuple(self, node: ast.Tuple) -> Value:
-        return self.state.list(node, self._elements(node.elts), "tuple")
+    def _of_tuple(self, node: ast.Tuple) -> Value:
+        return self.state.new_list(node, self._elements(node.elts), "tuple")
 
-    def _of_Set(self, node: ast.Set) -> Value:
+    def _of_set(self, node: ast.Set) -> Value:
         slots = self._elements(node.elts)
         if slots is None:
-            return self.state.list(node, None, "set")
+            return self.state.new_list(node, None, "set")
         return lifted({methods.key_of(slot.value) for slot in slots}, node, self.state)
 
-    def _of_Attribute(self, node: ast.Attribute) -> Value:
+    def _of_attribute(self, node: ast.Attribute) -> Value:
         return self.attribute(self.evaluate(node.value), self._mangled(node.attr), node)
 
     def _mangled(self, name: str) -> str:
@@ -1335,7 +1338,7 @@ class Interpreter:
             environment = environment.outer
         return name
 
-    def _of_Subscript(self, node: ast.Subscript) -> Value:
+    def _of_subscript(self, node: ast.Subscript) -> Value:
         container = self.evaluate(node.value)
         if isinstance(node.slice, ast.Slice):
             return self._sliced(container, node.slice, node)
@@ -1345,13 +1348,13 @@ class Interpreter:
         ends = [None if one is None else lowered(self.evaluate(one)) for one in (node.lower, node.upper, node.step)]
         if isinstance(container, List) and container.kind in ("list", "tuple"):
             items = methods.items_of(container)
-            return self.state.list(place, computed(lambda: items[slice(*ends)]), container.kind)
+            return self.state.new_list(place, computed(lambda: items[slice(*ends)]), container.kind)
         value = lowered(container)
         if isinstance(container, Known):
             return lifted(computed(lambda: value[slice(*ends)]), place, self.state)
         raise NotKnown
 
-    def _of_BinOp(self, node: ast.BinOp) -> Value:
+    def _of_binop(self, node: ast.BinOp) -> Value:
         chain = [node]  # a sum of hundreds of texts is as deep
         while isinstance(chain[-1].left, ast.BinOp):
             chain.append(chain[-1].left)
@@ -1373,16 +1376,16 @@ class Interpreter:
             return Undecided(place)
         if kind is ast.Add and isinstance(one, List) and isinstance(other, List) and one.kind == other.kind != "set":
             if one.content is None or other.content is None or one.is_lost or other.is_lost:
-                return self.state.list(place, None, one.kind)
+                return self.state.new_list(place, None, one.kind)
             if len(one.content) + len(other.content) > _MOST_ITERATIONS:
                 raise NotKnown
-            return self.state.list(place, (*one.content, *other.content), one.kind)
+            return self.state.new_list(place, (*one.content, *other.content), one.kind)
         if kind is ast.Mult and isinstance(one, List) and one.kind in ("list", "tuple"):
             times = lowered(other)
             items = methods.items_of(one)
             if not isinstance(times, int) or len(items) * times > _MOST_ITERATIONS:
                 raise NotKnown
-            return self.state.list(place, [Slot(s.value, s.place, is_fixed=True) for s in items * times], one.kind)
+            return self.state.new_list(place, [Slot(s.value, s.place, is_fixed=True) for s in items * times], one.kind)
         if isinstance(one, Object) or isinstance(other, Object):
             number = _is_member(one) or _is_member(other)
             if not number:
@@ -1400,7 +1403,7 @@ class Interpreter:
             raise NotKnown
         return self.call(self.attribute(one, f"__{name}__", place), Arguments([Slot(other, place)], {}), place)
 
-    def _of_UnaryOp(self, node: ast.UnaryOp) -> Value:
+    def _of_unaryop(self, node: ast.UnaryOp) -> Value:
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
@@ -1410,7 +1413,7 @@ class Interpreter:
         known = lowered(value)
         return lifted(computed(lambda: UNARY[type(node.op)](known)), node, self.state)
 
-    def _of_BoolOp(self, node: ast.BoolOp) -> Value:
+    def _of_boolop(self, node: ast.BoolOp) -> Value:
         return self._chain(node.values, isinstance(node.op, ast.Or), node)
 
     def _chain(self, values: list[ast.expr], is_or: bool, place: Place) -> Value:
@@ -1429,7 +1432,7 @@ class Interpreter:
         joined = join_values(first, found[0], self.state)
         return joined if not isinstance(joined, Undecided) else Undecided(place, joined.candidates)
 
-    def _of_Compare(self, node: ast.Compare) -> Value:
+    def _of_compare(self, node: ast.Compare) -> Value:
         left = self.evaluate(node.left)
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.evaluate(right_node)
@@ -1467,9 +1470,9 @@ class Interpreter:
             return None
 
     def _equal(self, one: Value, other: Value) -> bool | None:
-        if isinstance(one, Object) or isinstance(other, Object):
-            if not (_is_member(one) or _is_member(other)):
-                return self._same_object(one, other)
+        is_member = _is_member(one) or _is_member(other)
+        if (isinstance(one, Object) or isinstance(other, Object)) and not is_member:
+            return self._same_object(one, other)
         if isinstance(one, (Class, ModuleFunction)) or isinstance(other, (Class, ModuleFunction)):
             return True if one is other else False if type(one) is type(other) else None
         if isinstance(one, LibraryName) and isinstance(other, LibraryName):
@@ -1510,7 +1513,7 @@ class Interpreter:
             return None
         return bool(computed(lambda: wanted in known))
 
-    def _of_IfExp(self, node: ast.IfExp) -> Value:
+    def _of_ifexp(self, node: ast.IfExp) -> Value:
         test = self.truth(self.evaluate(node.test))
         if test is not None:
             return self.evaluate(node.body if test else node.orelse)
@@ -1532,7 +1535,7 @@ class Interpreter:
             joined.place = node
         return joined
 
-    def _of_JoinedStr(self, node: ast.JoinedStr) -> Value:
+    def _of_joinedstr(self, node: ast.JoinedStr) -> Value:
         parts = [self._field_text(one) for one in node.values]
         text = "".join(parts)
         if len(text) > 50_000:
@@ -1550,41 +1553,41 @@ class Interpreter:
         text: str = computed(lambda: format_value(known, node.conversion, specification))
         return text
 
-    def _of_Lambda(self, node: ast.Lambda) -> Value:
+    def _of_lambda(self, node: ast.Lambda) -> Value:
         return self._function(node)
 
-    def _of_Await(self, node: ast.Await) -> Value:
+    def _of_await(self, node: ast.Await) -> Value:
         self._awaited.add(node.value)
         return self.evaluate(node.value)
 
-    def _of_Starred(self, node: ast.Starred) -> Value:
+    def _of_starred(self, node: ast.Starred) -> Value:
         return self.evaluate(node.value)
 
-    def _of_Yield(self, node: ast.Yield) -> Value:
+    def _of_yield(self, node: ast.Yield) -> Value:
         if node.value is not None:
             self._soften(self.evaluate(node.value))
         return Undecided(node)
 
-    def _of_YieldFrom(self, node: ast.YieldFrom) -> Value:
+    def _of_yieldfrom(self, node: ast.YieldFrom) -> Value:
         self._soften(self.evaluate(node.value))
         return Undecided(node)
 
     # Comprehensions.
 
-    def _of_ListComp(self, node: ast.ListComp) -> Value:
-        return self.state.list(node, self._comprehended(node.generators, [node.elt]))
+    def _of_listcomp(self, node: ast.ListComp) -> Value:
+        return self.state.new_list(node, self._comprehended(node.generators, [node.elt]))
 
-    def _of_GeneratorExp(self, node: ast.GeneratorExp) -> Value:
-        return self.state.list(node, self._comprehended(node.generators, [node.elt]), "iterator")
+    def _of_generatorexp(self, node: ast.GeneratorExp) -> Value:
+        return self.state.new_list(node, self._comprehended(node.generators, [node.elt]), "iterator")
 
-    def _of_SetComp(self, node: ast.SetComp) -> Value:
+    def _of_setcomp(self, node: ast.SetComp) -> Value:
         slots = self._comprehended(node.generators, [node.elt])
         if slots is None:
-            return self.state.list(node, None, "set")
+            return self.state.new_list(node, None, "set")
         return lifted({methods.key_of(slot.value) for slot in slots}, node, self.state)
 
-    def _of_DictComp(self, node: ast.DictComp) -> Value:
-        made = self.state.dict(node)
+    def _of_dictcomp(self, node: ast.DictComp) -> Value:
+        made = self.state.new_dict(node)
         self.made.setdefault(node, []).append(made)
         pairs = self._comprehended(node.generators, [node.key, node.value])
         if pairs is None:
@@ -1598,7 +1601,7 @@ class Interpreter:
         """What a comprehension makes, one after the other; None if that does not show."""
         outer = self._frame
         first = self.evaluate(generators[0].iter)
-        environment = Environment(self.state.dict(wanted[0]), outer.environment, bound_names(generators))
+        environment = Environment(self.state.new_dict(wanted[0]), outer.environment, bound_names(generators))
         environment.globals = outer.environment.globals
         environment.is_comprehension = True
         frame = _CallFrame(environment, outer.mark, outer.depth)
@@ -1728,10 +1731,10 @@ class Interpreter:
             if view.what == "keys":
                 found.append(name)
             else:
-                found.append(Slot(self.state.list(place, [name, slot], "tuple"), slot.place, is_fixed=True))
+                found.append(Slot(self.state.new_list(place, [name, slot], "tuple"), slot.place, is_fixed=True))
         return found
 
-    def attribute(self, value: Value, name: str, place: Place) -> Value:
+    def attribute(self, value: Value, name: str, place: Place) -> Value:  # noqa: PLR0912 - one for each kind
         """An attribute of a value; raises NotKnown if it does not show."""
         if isinstance(value, Object):
             return classes.object_attribute(self, value, name, place)
@@ -1796,18 +1799,14 @@ class Interpreter:
             return Known(getattr(math, full.partition(".")[2]), place)
         return LibraryName(full)
 
-    def set_attribute(self, value: Value, name: str, slot: Slot) -> None:
+    def set_attribute(self, value: Value, name: str, slot: Slot) -> None:  # noqa: PLR0912 - one for each kind
         """Give an attribute of a value another one."""
         if isinstance(value, Object):
             found = classes.find(value.cls, name)
-            if found is not None and not isinstance(found.value, (Known, Undecided, Dict, List, Object)):
-                if isinstance(found.value, (Wrapped, ModuleFunction)):
-                    self.state.blur(value.attributes)
-                    return
-            if found is not None and classes.is_descriptor(found.value):
-                self.state.blur(value.attributes)
-                return
-            if classes.find(value.cls, "__setattr__") is not None:
+            decides = found is not None and (
+                isinstance(found.value, (Wrapped, ModuleFunction)) or classes.is_descriptor(found.value)
+            )
+            if decides or classes.find(value.cls, "__setattr__") is not None:
                 self.state.blur(value.attributes)
                 return
             self.state.put(value.attributes, name, slot)
@@ -1818,16 +1817,16 @@ class Interpreter:
                 if isinstance(one, Dict):
                     self.state.weaken(one, name, slot)
             if value.attributes is None:
-                value.attributes = self.state.dict(value.place, is_open=True)
+                value.attributes = self.state.new_dict(value.place, is_open=True)
             self.state.put(value.attributes, name, slot)
         elif isinstance(value, LibraryName):
             self._patched.add(f"{value.name}.{name}")
         elif isinstance(value, ModuleFunction):
             if value.attributes is None:
-                value.attributes = self.state.dict(value.node)
+                value.attributes = self.state.new_dict(value.node)
             self.state.put(value.attributes, name, slot)
 
-    def item(self, container: Value, key: Value, place: Place) -> Value:
+    def item(self, container: Value, key: Value, place: Place) -> Value:  # noqa: PLR0912 - one for each kind
         """What is under a key; raises NotKnown if it does not show."""
         if isinstance(container, Dict):
             try:
@@ -1887,7 +1886,7 @@ class Interpreter:
             try:
                 slots, index = [*methods.items_of(container)], lowered(key)
                 if not isinstance(index, int):
-                    raise NotKnown
+                    raise NotKnown  # noqa: TRY301 - one way out
                 computed(lambda: slots.__setitem__(index, slot))
             except NotKnown:
                 self.state.blur_list(container)
@@ -1918,7 +1917,7 @@ class Interpreter:
 
     # Calls.
 
-    def _of_Call(self, node: ast.Call) -> Value:
+    def _of_call(self, node: ast.Call) -> Value:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and self._lookup("super")[0] is None:
             return self._super(node)
         function = self.evaluate(node.func)
@@ -1946,10 +1945,8 @@ class Interpreter:
             return methods.copied(self, self._frame.environment.variables, node)
         if node in self.reading:
             if isinstance(function, Class):
-                try:
+                with contextlib.suppress(NotKnown):
                     return classes.make(self, function, arguments, node)
-                except NotKnown:
-                    pass
             self._risk()
             return Undecided(node)
         value = self.call(function, arguments, node)
@@ -1991,9 +1988,7 @@ class Interpreter:
             if not isinstance(value, Dict) or value.is_lost or value.content.is_open:
                 is_open = True
             if isinstance(value, Dict) and not value.is_lost:
-                for key, slot in value.content.entries.items():
-                    if isinstance(key, str):
-                        keywords[key] = slot
+                keywords |= {key: slot for key, slot in value.content.entries.items() if isinstance(key, str)}
         return Arguments(positional, keywords, is_open)
 
     def call(self, function: Value, arguments: Arguments, place: Place) -> Value:
@@ -2029,10 +2024,8 @@ class Interpreter:
         return Undecided(place, self._mutable(arguments))
 
     def _quietly(self, function: Value, arguments: Arguments, place: Place) -> None:
-        try:
+        with contextlib.suppress(NotKnown):
             self.call(function, arguments, place)
-        except NotKnown:
-            pass
 
     def _mutable(self, arguments: Arguments) -> tuple[Value, ...]:
         values = [slot.value for slot in (*arguments.positional, *arguments.keywords.values())]
@@ -2058,10 +2051,8 @@ class Interpreter:
 
     def _perhaps_method(self, one: Value, method: Method, arguments: Arguments, place: Place) -> None:
         def run() -> None:
-            try:
+            with contextlib.suppress(NotKnown):
                 methods.call(self, one, method.name, arguments, place)
-            except NotKnown:
-                pass
 
         self.perhaps(run)
 
@@ -2072,10 +2063,8 @@ class Interpreter:
             text, *rest = arguments.positional
             return methods.call(self, text.value, of_text, Arguments(rest, *arguments[1:]), place)
         if known is not None:
-            try:
+            with contextlib.suppress(NotKnown):
                 return known(self, arguments, place)
-            except NotKnown:
-                pass
         self._risk()
         if not library.only_reads(name) and known is None:
             self._soften_all(arguments)
@@ -2213,12 +2202,12 @@ class Interpreter:
             raise gone or ModuleError(None)
         return result
 
-    def _bound_environment(self, function: ModuleFunction, arguments: Arguments, place: Place) -> Environment:
+    def _bound_environment(self, function: ModuleFunction, arguments: Arguments, place: Place) -> Environment:  # noqa: PLR0912 - one for each kind
         """The variables of a function when it is called."""
         node = function.node
         parameters = node.args
         local, global_names, nonlocal_names = bound_names_of(node)
-        environment = Environment(self.state.dict(node), function.environment, local)
+        environment = Environment(self.state.new_dict(node), function.environment, local)
         environment.globals, environment.nonlocals, environment.kept = global_names, nonlocal_names, function.owner
         entries: dict[Any, Slot] = {}
         names = [*parameters.posonlyargs, *parameters.args]
@@ -2243,7 +2232,7 @@ class Interpreter:
         if parameters.vararg is not None:
             items = None if arguments.is_open else rest
             entries[parameters.vararg.arg] = Slot(
-                self.state.list(parameters.vararg, items, "tuple"), place, is_fixed=True
+                self.state.new_list(parameters.vararg, items, "tuple"), place, is_fixed=True
             )
         elif rest:
             raise ModuleError(TypeError)
@@ -2254,8 +2243,7 @@ class Interpreter:
                 raise ModuleError(TypeError)
             entries[name] = slot
         if parameters.kwarg is not None:
-            more = {name: slot for name, slot in keywords.items()}
-            made = self.state.dict(parameters.kwarg, more, is_open=arguments.is_open)
+            made = self.state.new_dict(parameters.kwarg, keywords, is_open=arguments.is_open)
             entries[parameters.kwarg.arg] = Slot(made, place, is_fixed=True)
         elif keywords:
             raise ModuleError(TypeError)

@@ -38,7 +38,7 @@ def summary(node: ast.AST, statements: Iterable[ast.AST], part: str) -> Summary:
     return kept[part]
 
 
-def _summary(statements: Iterable[ast.AST]) -> Summary:
+def _summary(statements: Iterable[ast.AST]) -> Summary:  # noqa: PLR0912 - one for each kind
     read: set[str] = set()
     bound: set[str] = set()
     written: set[str] = set()
@@ -103,9 +103,7 @@ class Relevance:
     def __init__(self, module: ast.Module) -> None:
         self.interesting: set[str] = set()
         functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
-        for node in ast.walk(module):
-            if isinstance(node, _FUNCTIONS):
-                functions.append(node)
+        functions += [node for node in ast.walk(module) if isinstance(node, _FUNCTIONS)]
         summaries = {one: summary(one, [one], "all") for one in functions}
         units = [(one.name, own) for one, own in summaries.items()]
         for statement in _outside(module):

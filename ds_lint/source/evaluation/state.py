@@ -25,7 +25,7 @@ from ds_lint.source.evaluation.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Mapping
 
     from ds_lint.source.evaluation.values import Place, Value
 
@@ -46,12 +46,12 @@ class Heap:
         self.trail: list[tuple[Changeable, Any]] = []
         self.serial = 0
 
-    def dict(self, place: Place, entries: dict[Hashable, Slot] | None = None, *, is_open: bool = False) -> Dict:
+    def new_dict(self, place: Place, entries: Mapping[Any, Slot] | None = None, *, is_open: bool = False) -> Dict:
         """A new dict."""
         self.serial += 1
-        return Dict(Table(entries or {}, is_open), place, self.serial)
+        return Dict(Table(dict(entries or {}), is_open), place, self.serial)
 
-    def list(self, place: Place, items: Iterable[Slot] | None, kind: str = "list") -> List:
+    def new_list(self, place: Place, items: Iterable[Slot] | None, kind: str = "list") -> List:
         """A new list, tuple, set or iterator."""
         self.serial += 1
         return List(kind, None if items is None else tuple(items), place, self.serial)
