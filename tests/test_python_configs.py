@@ -136,6 +136,34 @@ def test_a_file_without_configs_is_no_mistake(run, module):
     assert (result.returncode, result.stdout) == (0, "No DeepSpeed configs found.\n")
 
 
+COMPUTED = """
+import deepspeed
+from transformers import TrainingArguments
+args = parse()
+deepspeed.initialize(model=model, config=args.config)
+TrainingArguments("out", deepspeed=load(args.config))
+TrainingArguments("out", deepspeed=None)
+"""
+
+
+def test_a_config_that_only_a_run_shows_is_named(run, module):
+    module(COMPUTED)
+    result = run("check", "train.py")
+    assert result.returncode == 0
+    assert result.stdout.splitlines() == [
+        "note: config of deepspeed.initialize at train.py:5 is computed at run time: not checked",
+        "note: config of TrainingArguments at train.py:6 is computed at run time: not checked",
+        "No DeepSpeed configs found.",
+    ]
+
+
+def test_a_config_that_shows_elsewhere_is_not_named(run, module):
+    module(COMPUTED + "deepspeed.initialize(config={'train_batch_size': 1, 'zero_optimization': {}})\n")
+    assert "run time" not in run("check", "train.py").stdout
+    module(COMPUTED + "deepspeed.initialize(config='ds.json')\n")
+    assert "run time" not in run("check", "train.py").stdout
+
+
 def test_standard_input_without_configs_stays_as_it_is(run):
     result = run("check", "--fix", "-", "--stdin-filename", "a.py", stdin="print('hello')\n")
     assert (result.returncode, result.stdout) == (0, "print('hello')\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.finding import EFFECTS, LOADERS, STAGES, Edit, Fix, Related
+from ds_lint.diagnostics.finding import EFFECTS, LOADERS, STAGES, Related
 from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
@@ -10,28 +10,26 @@ from ds_lint.knowledge.coercion import refusal, refused_at_parsing
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.features import bf16_section, is_truthy, model_dtype, tensor_parallel_size
 from ds_lint.source.spelling import AUTO, as_json, holds_auto, is_comment
-from ds_lint.source.tree import dotted, plain
+from ds_lint.source.tree import Fraction, dotted, plain
 
-_FRACTION = 0.5
-_LONGEST = 60  # characters of an expression that a message repeats
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ds_lint.diagnostics.finding import Stack, Stage
+    from ds_lint.diagnostics.finding import Fix, Stack, Stage
     from ds_lint.knowledge.coercion import Expected
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config, Reading, Visit
     from ds_lint.source.tree import KeyPath, Member, Node
 
+_WHOLE, _BROKEN = 1e6, 1e6 + 0.5  # as large as a key may want it
 
-@rule("DS201", "refused-value", severity="error", effects=("rejected", "risk"))
+
+@rule("DS201", "refused-value", severity="error", effects=("rejected",))
 def refused_value(config: Config) -> Iterator[Problem]:
-    """DeepSpeed's checks, or the code that uses the value, reject it, or may: a product of Python with a fraction."""
+    """DeepSpeed's checks, or the code that uses the value, reject it."""
     for visit in config.visits:
         key, value = visit.key, visit.member.value
-        if key is not None and value.kind == "template" and config.document.is_python:
-            yield from _fraction(config, visit, key)
         if key is None or key.takes(value.kind, value.value, visit.section.strict):
             continue
         if "removed" in key.facts or value.value == AUTO or value.kind == "template":
@@ -58,31 +56,6 @@ def refused_value(config: Config) -> Iterator[Problem]:
                 label=f"expected {wanted}" if len(wanted.words) < 40 else "rejected",
                 fix=_as_expected(config, visit, key, wanted),
             )
-
-
-def _fraction(config: Config, visit: Visit, key: Key) -> Iterator[Problem]:
-    """A product that is a float, at a key that takes whole numbers."""
-    text = str(visit.value.value)
-    if "removed" in key.facts or "*" not in text or not is_used(config, key):
-        return
-    wanted = refusal(key.facts, visit.section.strict, visit.value, "float", _FRACTION)
-    if wanted is None or refusal(key.facts, visit.section.strict, visit.value, "integer", 1) is not None:
-        return
-    from ds_lint.source.python_values import is_product_with_fraction  # few configs are computed
-
-    if is_product_with_fraction(text):
-        named = f"`{text}`" if len(text) <= _LONGEST else "the product"
-        is_here = config.document.text[visit.value.span.start : visit.value.span.end] == text
-        yield Problem(
-            visit.path,
-            visit.value.span,
-            f"`{dotted(visit.path)}` must be {wanted}, but {named} is a float: DeepSpeed rejects it unless it is whole",
-            RISK,
-            help="Write `int(...)` around it.",
-            label="a float",
-            severity="warning",
-            fix=Fix("Write int(...) around it", "safe", [Edit(visit.value.span, f"int({text})")]) if is_here else None,
-        )
 
 
 def _looks_inside(config: Config, stack: Stack, path: KeyPath) -> bool:
@@ -249,6 +222,38 @@ def section_needs_key(config: Config) -> Iterator[Problem]:
                 rejected(visit.key.facts["stage"]),
                 help=f"Add `{missing[0]}`, which is required, or delete `{dotted(visit.path)}`.",
                 label=f"needs `{missing[0]}`",
+            )
+
+
+@rule("DS208", "fraction-for-whole-number", severity="warning", effects=("risk",))
+def fraction_for_whole_number(config: Config) -> Iterator[Problem]:
+    """A product of a fraction and of a number that does not show, where only a whole number will do.
+
+    Source: ``DeepSpeedConfigModel`` in ``deepspeed/runtime/config_utils.py``; pydantic refuses a float that is no whole
+    number.
+    """
+    if not config.document.is_python:
+        return
+    for visit in config.visits:
+        key, value = visit.key, visit.value
+        if key is None or "removed" in key.facts or not isinstance(value, Fraction) or not is_used(config, key):
+            continue
+        strict = visit.section.strict
+        if refusal(key.facts, strict, value, "float", _WHOLE) or not refusal(
+            key.facts, strict, value, "float", _BROKEN
+        ):
+            continue
+        concerned = _stacks_that_use(key, config.stacks)
+        if concerned:
+            yield Problem(
+                visit.path,
+                value.span,
+                f"`{dotted(visit.path)}` may be a fraction: DeepSpeed {config.knowledge.deepspeed} rejects it, "
+                "and the run stops",
+                dict.fromkeys(concerned, RISK),
+                help="Cut the fraction off with `int(...)`. DeepSpeed takes a float only if it is a whole number.",
+                label="a whole number for some values only",
+                fix=edits.wrapping(config, visit.path, "int", "safe"),
             )
 
 

@@ -37,6 +37,10 @@ def check(options: Options, smoke: Smoke | None = None, launches: LaunchRuns | N
 
             smoke_launches.prove_launches(options, session, linted, launches, unreadable)
         notes = session.notes
+        if not linted and not unreadable:
+            from ds_lint.commands import undecided  # the configs of scripts that compute them
+
+            notes += undecided.notes(options, session)
         if any(context.baseline is not None for _, context in linted):
             from ds_lint.commands import baselines  # few runs have one
 

@@ -24,7 +24,7 @@ def deletion(config: Config, path: KeyPath, safety: Safety, *, member: Member | 
     """Delete a key with its value, its comma, and its lines if it has them for itself; of duplicates ``member``."""
     section = config.written.at(path[:-1])
     member = member or (section.member(path[-1]) if section is not None else None)
-    if section is None or member is None:
+    if section is None or member is None or not _is_in_one_place(config, member):
         return None
     return _fix(f"Delete `{dotted(path)}`", safety, _removal(config.document.text, section, member))
 
@@ -76,6 +76,15 @@ def replacement(config: Config, path: KeyPath, written: str, safety: Safety) -> 
     return Fix(f"Write {written}", safety, [Edit(node.span, written)])
 
 
+def wrapping(config: Config, path: KeyPath, function: str, safety: Safety) -> Fix | None:
+    """Call a function of Python with what is written there."""
+    node = config.written.at(path)
+    if node is None or not config.document.is_python or config.document.has_stand_in(node.span):
+        return None
+    text = config.document.text[node.span.start : node.span.end]
+    return Fix(f"Write {function}(...)", safety, [Edit(node.span, f"{function}({text})")])
+
+
 def replacement_in(document: Document, member: Member, value: object, safety: Safety) -> Fix | None:
     """Write another scalar in the tree of a text that a config is made of; None where a key has none of its own."""
     span = member.value.span
@@ -112,6 +121,8 @@ def moving(config: Config, path: KeyPath, to: KeyPath, safety: Safety) -> Fix | 
     member = section.member(path[-1]) if section is not None else None
     if section is None or member is None or config.written.at(to) is not None:
         return None
+    if not _is_in_one_place(config, member):
+        return None
     if to[:-1] == path[:-1]:
         return renaming(config, path, to[-1], safety)
     text = config.document.text
@@ -125,6 +136,12 @@ def moving(config: Config, path: KeyPath, to: KeyPath, safety: Safety) -> Fix | 
         removal, addition = _removal(text, section, member), _addition(config, to, value)
         edits = removal + addition if removal and addition else None
     return _fix(f"Move `{dotted(path)}` to `{dotted(to)}`", safety, edits)
+
+
+def _is_in_one_place(config: Config, member: Member) -> bool:
+    """Whether a key is written next to its value: in Python it may come out of a loop."""
+    between = config.document.text[member.key_span.end : member.value.span.start]
+    return not config.document.is_python or between.strip() in (":", "=")
 
 
 def _fix(title: str, safety: Safety, edits: list[Edit] | None) -> Fix | None:

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
         replacement_in,
         set_to_auto,
         setting,
+        wrapping,
         written,
     )
 
 __all__ = [
     "deletion", "moving", "offloading_renamed", "renaming", "renaming_in", "replacement", "replacement_in",
-    "set_to_auto", "setting", "written",
+    "set_to_auto", "setting", "wrapping", "written",
 ]  # fmt: skip
 
 

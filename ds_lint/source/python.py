@@ -21,7 +21,7 @@ from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_offsets import Offsets
 from ds_lint.source.python_syntax import parsed
 from ds_lint.source.python_values import PythonValue, Values
-from ds_lint.source.recognition import is_config, may_be_config, telling_keys
+from ds_lint.source.recognition import is_config, may_be_config, may_tell, telling_keys
 from ds_lint.source.tree import Node, Span, plain, walk
 
 TYPE_CHECKING = False
@@ -79,7 +79,8 @@ def unparsed(text: str, path: str) -> Document | None:
 
 def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     values = Values(names, text)
-    sinks = [sink for call in names.calls if (sink := _sink(call)) is not None]
+    has_keys = may_tell(_keys(names))  # otherwise no dict is a config by its keys
+    sinks = [sink for call in names.calls if (sink := _sink(call)) is not None and (has_keys or not sink.is_file)]
     found: dict[tuple[int, str], Document] = {}  # by the start of the dict and its value, which may change on the way
     users = frozenset(sink.call for sink in sinks)
     for sink in sorted(sinks, key=lambda sink: sink.is_file):  # a dict that is also written to a file is a dict
@@ -107,7 +108,8 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     taken.sort(key=lambda span: span.start, reverse=True)
     end = -1  # of what is taken and begins before
     for span, dictionary in sorted(
-        ((values.span(one), one) for one in _dicts(names)), key=lambda one: (one[0].start, -one[0].end)
+        ((values.span(one), one) for one in (_dicts(names) if has_keys else ())),
+        key=lambda one: (one[0].start, -one[0].end),
     ):
         while taken and taken[-1].start <= span.start:
             end = max(end, taken.pop().end)
@@ -180,6 +182,25 @@ def _may_be_bound(names: ModuleNames, word: str) -> bool:
     return word in imported or "*" in imported or word in names.functions or word in stored or word in taken
 
 
+class UndecidedConfig(NamedTuple):
+    """A call whose config does not show: its function, and its line."""
+
+    call: str
+    line: int
+
+
+def undecided(names: ModuleNames, text: str) -> list[UndecidedConfig]:
+    """The calls that get a config which only a run of the module shows."""
+    values = Values(names, text)
+    sinks = [sink for call in names.calls if (sink := _sink(call)) is not None and not sink.is_file]
+    users = frozenset(sink.call for sink in sinks)
+    return [
+        UndecidedConfig(dotted_name(sink.call.func), sink.call.lineno)
+        for sink in sinks
+        if all(value.node.kind == "template" for value in values.every(sink.config, users))
+    ]
+
+
 def _named(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
     """The names of strategies that Lightning is given: each stands for a call."""
     for call, maker in takers_of_names(names):
@@ -232,6 +253,25 @@ def _dicts(names: ModuleNames) -> Iterator[ast.expr]:
     """Every dict that is written out."""
     yield from names.every(ast.Dict)
     yield from (call for call in names.calls if dotted_name(call.func) == "dict")
+
+
+def _keys(names: ModuleNames) -> set[str]:
+    """The keys that the module writes into dicts."""
+    found = {key.value for one in names.every(ast.Dict) for key in one.keys if isinstance(key, ast.Constant)}
+    found |= {one.slice.value for one in names.every(ast.Subscript) if isinstance(one.slice, ast.Constant)}
+    found |= {keyword.arg for call in names.calls for keyword in call.keywords if _is_dict_like(call)}
+    found |= {
+        one.value
+        for call in names.calls
+        if _is_dict_like(call)
+        for one in call.args[:1]
+        if isinstance(one, ast.Constant)
+    }
+    return {one for one in found if isinstance(one, str)}
+
+
+def _is_dict_like(call: ast.Call) -> bool:
+    return dotted_name(call.func).rpartition(".")[2] in ("dict", "setdefault", "update")
 
 
 def _for_inference(names: ModuleNames) -> Iterator[ast.expr]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import ast
+from typing import TYPE_CHECKING
 
 from ds_lint.source.tree import Span
+
+if TYPE_CHECKING:
+    import ast
 
 
 class Offsets:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from ds_lint.record import Record
 from ds_lint.source.evaluation.interpreter import Interpreter
 from ds_lint.source.evaluation.nodes import Freezer, Snapshot, joined
+from ds_lint.source.evaluation.relevance import summary
+from ds_lint.source.python_names import dotted_name
 from ds_lint.source.python_offsets import Offsets
 from ds_lint.source.tree import Node, Span
 
@@ -58,7 +60,7 @@ class Values:
         return found[0] if len(found) == 1 else self._unknown(expression)
 
     def every(self, expression: ast.expr, users: Iterable[ast.Call] = ()) -> list[PythonValue]:
-        """The values that an argument of a call has, one after the other, as far as they are written in other places."""
+        """The values that an argument of a call has, if they are written in several places."""
         self._evaluate(frozenset(users))
         seen = self._seen.get(expression)
         if seen is None:
@@ -69,8 +71,17 @@ class Values:
         """The value of a dict that is written out, with all that happens to it."""
         run = self._evaluate(None)
         cells = run.made.get(dictionary, []) if run.is_complete else []
+        if not run.is_complete and self._may_change(dictionary):
+            return self._unknown(dictionary)
         seen = [self._freezer.frozen(cell, dictionary) for cell in cells[:_MOST_SEEN]]
         return self._summary(seen or [self._apart(dictionary)])[0]
+
+    def _may_change(self, dictionary: ast.expr) -> bool:
+        """Whether something is done to the variable that a dict is assigned to."""
+        statement = self._names.parents.get(dictionary)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        name = dotted_name(target).rpartition(".")[2] if target is not None else ""
+        return bool(name) and name in summary(self._names.module, [self._names.module], "all").written
 
     def keywords(self, call: ast.Call) -> PythonValue:
         """The keywords of a call as an object, which is at the name that is called; also those behind ``**``."""

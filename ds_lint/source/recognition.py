@@ -183,6 +183,11 @@ def telling_keys(root: Node | None) -> list[str]:
     return shared if is_most and not all(key in _ANYBODYS for key in shared) else []
 
 
+def may_tell(keys: set[str]) -> bool:
+    """Whether some of these keys may make a config of a value."""
+    return bool(keys & _OWN.keys()) or len(keys & _SHARED.keys()) > 1 or any(map(_is_zero, keys))
+
+
 def _is_zero(key: str) -> bool:
     lowered = key.lower()
     if key == "zero_optimization" or (key.isascii() and not ("zero" in lowered and "optimi" in lowered)):

@@ -7,7 +7,7 @@ DS603 and DS604 rest on both.
 from __future__ import annotations
 
 import pytest
-from linted import lint_dict
+from linted import lint_dict, lint_document
 
 pytest.importorskip("deepspeed")
 
@@ -15,6 +15,7 @@ from installed import INSTALLED
 from oracle import Oracle
 
 from ds_lint.knowledge.keys import Target
+from ds_lint.source import python
 
 pytestmark = pytest.mark.fidelity
 
@@ -50,6 +51,18 @@ def test_a_hidden_size_that_is_a_multiple_of_10_makes_no_fraction():
     with Oracle() as oracle:
         assert oracle.verdict(prefetch(0.9 * 2560 * 2560)).rejected_at is None
     assert all((0.9 * size * size).is_integer() == (size % 10 == 0) for size in range(1, 20_000))
+
+
+@pytest.mark.parametrize("product", ["0.9 * size * size", "int(0.9 * size * size)", "10 * size", "1e6 * size"])
+def test_a_product_may_be_a_fraction(product):
+    """DS208 is at what DeepSpeed rejects for one size of a model, and takes for another."""
+    with Oracle() as oracle:
+        verdicts = [oracle.verdict(prefetch(eval(product, {"size": size}))).rejected_at for size in (2048, 2560)]  # noqa: S307 - the test's own text
+    zero = f'{{"stage": 3, "stage3_prefetch_bucket_size": {product}}}'
+    module = f'config = {{"train_batch_size": 2, "optimizer": {OPTIMIZER}, "zero_optimization": {zero}}}\n'
+    (document,) = python.read(f"size = load().hidden_size\n{module}deepspeed.initialize(config=config)\n", "train.py")
+    codes = {finding.code for finding in lint_document(document, stack="deepspeed").findings}
+    assert ("DS208" in codes) == (verdicts[0] != verdicts[1])
 
 
 @pytest.mark.parametrize("name", ["offload_optimizer", "offload_param"])

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from ds_lint.source.evaluation.values import Place, Value
 
 # Bases that add nothing to the attributes that a class and its __init__ set.
-PLAIN_BASES = frozenset({
-    "abc.ABC", "builtins.object", "typing.Generic", "typing.Protocol", "torch.nn.Module", "torch.utils.data.Dataset",
-    "lightning.LightningModule", "pytorch_lightning.LightningModule", "lightning.pytorch.LightningModule",
-    "builtins.Exception",
-})  # fmt: skip
+PLAIN_BASES = frozenset({"abc.ABC", "builtins.object", "typing.Generic", "typing.Protocol"})
 ENUMS = {
     "enum.Enum": "enum", "enum.IntEnum": "number", "enum.StrEnum": "number",
 }  # fmt: skip
@@ -75,7 +71,7 @@ def class_attribute(run: Evaluator, cls: Class, name: str, place: Place) -> Valu
     if name == "__dict__":
         return methods.copied(run, cls.attributes, place)
     if name == "__members__" and cls.members:
-        made = run.state.dict(place)
+        made = run.state.new_dict(place)
         for member in cls.members:
             key = _member(member, "_name_")
             run.state.put(made, key.value, Slot(member, place, place, is_fixed=True))
@@ -90,7 +86,16 @@ def class_attribute(run: Evaluator, cls: Class, name: str, place: Place) -> Valu
         if value.kind == "classmethod":
             return Bound(value.function, (Slot(cls, place),))
         return value.function if value.kind == "staticmethod" else value
+    if is_descriptor(value) or not (cls.is_plain or isinstance(value, ModuleFunction)):
+        raise NotKnown  # a class that does not show may make something else of its attributes
     return value
+
+
+def is_descriptor(value: Value) -> bool:
+    """Whether an attribute of a class decides itself what its objects have."""
+    if not isinstance(value, Object):
+        return False
+    return any(find(value.cls, name) is not None for name in ("__get__", "__set__"))
 
 
 def object_attribute(run: Evaluator, one: Object, name: str, place: Place) -> Value:
@@ -101,6 +106,10 @@ def object_attribute(run: Evaluator, one: Object, name: str, place: Place) -> Va
     if name == "__class__":
         return cls
     slot = find(cls, name)
+    if find(cls, "__getattribute__") is not None or (slot is not None and is_descriptor(slot.value)):
+        raise NotKnown
+    if slot is not None and isinstance(slot.value, Wrapped) and slot.value.kind == "descriptor":
+        raise NotKnown
     if slot is not None and isinstance(slot.value, Wrapped) and slot.value.kind == "property":
         return run.call(slot.value.function, Arguments([Slot(one, place)], {}), place)
     if cls.kind in ("enum", "number") and name in ("value", "name"):
@@ -142,7 +151,7 @@ def make(run: Evaluator, cls: Class, arguments: Arguments, place: Place) -> Valu
         return _member_of_value(run, cls, arguments)
     if find(cls, "__new__") is not None:
         raise NotKnown
-    one = Object(cls, run.state.dict(place), place)
+    one = Object(cls, run.state.new_dict(place), place)
     maker = find(cls, "__init__")
     if cls.kind in ("dataclass", "namedtuple") and (maker is None or _is_inherited(cls)):
         _fill(run, one, arguments, place)
@@ -223,7 +232,7 @@ def as_dict(run: Evaluator, value: Value, place: Place, *, is_top: bool = True) 
     """What ``dataclasses.asdict`` makes of an object: its fields, and copies of what is in them."""
     if isinstance(value, Object):
         if value.cls.kind == "dataclass":
-            made = run.state.dict(place)
+            made = run.state.new_dict(place)
             for field in fields_of(value.cls):
                 slot = methods.entry(value.attributes, field.name)
                 if slot is None:
@@ -236,13 +245,13 @@ def as_dict(run: Evaluator, value: Value, place: Place, *, is_top: bool = True) 
     if isinstance(value, Dict):
         if value.is_lost:
             raise NotKnown
-        made = run.state.dict(value.place, is_open=value.content.is_open)
+        made = run.state.new_dict(value.place, is_open=value.content.is_open)
         for key, slot in value.content.entries.items():
             methods.put(run, made, key, _below(run, slot))
         return made
     if isinstance(value, List) and value.kind in ("list", "tuple"):
         items = None if value.content is None else [_below(run, slot) for slot in value.content]
-        return run.state.list(value.place, items, value.kind)
+        return run.state.new_list(value.place, items, value.kind)
     if isinstance(value, (View, List)):
         raise NotKnown
     return value

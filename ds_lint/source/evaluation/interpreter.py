@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.source.evaluation import classes, library, methods
@@ -20,6 +21,7 @@ from ds_lint.source.evaluation.operations import (
     lifted,
     lowered,
 )
+from ds_lint.source.evaluation.relevance import Relevance, summary
 from ds_lint.source.evaluation.scopes import bound_names
 from ds_lint.source.evaluation.state import Branch, Heap, join_values, same
 from ds_lint.source.evaluation.values import (
@@ -40,6 +42,7 @@ from ds_lint.source.evaluation.values import (
     Object,
     Slot,
     Super,
+    Table,
     Undecided,
     View,
     Wrapped,
@@ -50,12 +53,13 @@ if TYPE_CHECKING:
 
     from ds_lint.source.evaluation.values import Place, Value
 
-_MOST_STEPS = 150_000
-_MOST_OF_ONE = 30_000  # for a function that nothing calls
-_DEEPEST_CALLS = 10
-_MOST_OF_ITSELF = 5  # calls of a function in itself
+_MOST_STEPS = 30_000
+_MOST_OF_ONE = 8_000  # for a function that nothing calls
+_DEEPEST_CALLS = 18
+_MOST_OF_ITSELF = 14  # calls of a function in itself
 _DEEPEST = 40  # expressions in each other
 _MOST_ITERATIONS = 2_000
+_LARGE = 50  # nodes
 _MOST_PASSES = 3  # of a loop whose iterations do not show, before what changes in it is given up
 _EXCEPTIONS = {
     name: one for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)
@@ -115,13 +119,16 @@ class Interpreter:
         self._forks: list[int] = []
         self._tries: list[_Try] = []
         self._repeating = 0  # loops of known items around
-        self.globals = Environment(self.state.dict(module), None, None)
+        self.globals = Environment(self.state.new_dict(module), None, None)
         self._frame = _CallFrame(self.globals, 0, 0)
         self._stack: list[ast.AST] = []
         self._functions: dict[ast.AST, ModuleFunction] = {}
         self._classes: dict[ast.AST, Class] = {}
         self._entered: set[ast.AST] = set()
         self._uncalled: set[ast.AST] = set()
+        self._relevance = Relevance(module)
+        self._is_apart = False
+        self._awaited: set[ast.AST | None] = set()
         self._generic: dict[Class, Object] = {}
         self._has_star = False
         self._patched: set[str] = set()
@@ -167,20 +174,38 @@ class Interpreter:
     def _begin_apart(self, node: ast.expr, function: ast.AST | None) -> int:
         environment = self.globals
         if function is not None:
-            environment = Environment(self.state.dict(node, is_open=True), None, None)
+            environment = Environment(self.state.new_dict(node, is_open=True), None, None)
             environment.variables.is_lost = True
         self._frame, self._stack, self._tries, self._forks = _CallFrame(environment, 0, 0), [], [], []
         self._depth, self._left, self.watch = 0, _MOST_OF_ONE, None
         mark = len(self.state.trail)
-        if not self.is_complete:
-            self.globals.variables.is_lost = True
+        if not self.is_complete and not self._is_apart:
+            self.globals.variables.content = Table(self._settled_names(), is_open=True)
+        self._is_apart = True
         return mark
+
+    def _settled_names(self) -> dict[Any, Slot]:
+        """The numbers and texts of the module that are assigned once, in whatever it has not come to."""
+        times: dict[str, int] = {}
+        for node in ast.walk(self._module):
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                times[node.id] = times.get(node.id, 0) + 1
+            elif isinstance(node, ast.Global):
+                times |= dict.fromkeys(node.names, 2)
+        entries = self.globals.variables.content.entries
+        return {
+            name: slot
+            for name, slot in entries.items()
+            if isinstance(slot.value, (Known, LibraryName)) and not slot.may_be_missing and times.get(str(name), 1) == 1
+        }
 
     def _run_the_rest(self) -> None:
         for _ in range(_MOST_PASSES + 1):
             changed = False
             for node, function in [*self._functions.items()]:
-                if (node not in self._entered or node in self._uncalled) and not isinstance(node, ast.Lambda):
+                if isinstance(node, ast.Lambda) or not self._relevance.may_matter(node):
+                    continue
+                if node not in self._entered or node in self._uncalled:
                     changed |= node not in self._uncalled
                     self._uncalled.add(node)
                     changed |= self._enter(function)
@@ -222,22 +247,23 @@ class Interpreter:
         """An object of a class, whoever makes it."""
         if cls in self._generic:
             return self._generic[cls]
-        one = self._generic[cls] = Object(cls, self.state.dict(cls.node), cls.node)
+        one = self._generic[cls] = Object(cls, self.state.new_dict(cls.node), cls.node)
         try:
             maker = classes.find(cls, "__init__")
         except NotKnown:
             maker = None
         if not cls.is_plain or cls.kind in ("dataclass", "namedtuple", "enum", "number"):
             self.state.open(one.attributes)
+        if cls.kind in ("enum", "number"):
+            for name in ("_value_", "_name_"):
+                self.state.put(one.attributes, name, Slot(Undecided(cls.node), cls.node, is_fixed=True))
         if cls.kind in ("dataclass", "namedtuple"):
             for field in classes.fields_of(cls):
                 self.state.put(one.attributes, field.name, Slot(Undecided(cls.node), cls.node, is_fixed=True))
         if maker is not None and isinstance(maker.value, ModuleFunction):
             function = maker.value
-            try:
+            with contextlib.suppress(ModuleError):
                 self._run_function(function, self._unknown_arguments(function, one), function.node, is_entry=True)
-            except ModuleError:
-                pass
         return one
 
     @staticmethod
@@ -302,6 +328,20 @@ class Interpreter:
         if completion == _NEXT:
             self.state.merge([Branch({}, range(0)), branch])
 
+    def _perhaps_partly(self, run: Callable[[], object]) -> None:
+        """Run what may be run, or stay in the middle, as a generator does."""
+        partly: list[Branch] = []
+
+        def once() -> str:
+            mark = len(self.state.trail)
+            run()
+            partly.extend(Branch({cell: content}, range(0)) for cell, content in self.state.trail[mark:])
+            return _NEXT
+
+        completion, branch = self._fork(once)
+        if completion == _NEXT:
+            self.state.merge([Branch({}, range(0)), *partly, branch])
+
     def _risk(self) -> None:
         """Note that something may raise that does not show."""
         if self._tries:
@@ -323,7 +363,7 @@ class Interpreter:
 
     def _statement(self, node: ast.stmt) -> str:
         self._step()
-        method = getattr(self, f"_do_{type(node).__name__}", None)
+        method = getattr(self, f"_do_{type(node).__name__.lower()}", None)
         if method is None:
             return self._do_unknown(node)
         try:
@@ -340,27 +380,27 @@ class Interpreter:
                 self._bind(child.id, Slot(Undecided(child), child))
         return _NEXT
 
-    def _do_Expr(self, node: ast.Expr) -> None:
+    def _do_expr(self, node: ast.Expr) -> None:
         self.evaluate(node.value)
 
-    def _do_Pass(self, node: ast.Pass) -> None:
+    def _do_pass(self, node: ast.Pass) -> None:
         pass
 
-    def _do_Assert(self, node: ast.Assert) -> None:
+    def _do_assert(self, node: ast.Assert) -> None:
         if self.truth(self.evaluate(node.test)) is False:
             raise ModuleError(AssertionError)
         self._risk()
 
-    def _do_Assign(self, node: ast.Assign) -> None:
+    def _do_assign(self, node: ast.Assign) -> None:
         slot = self._slot(node.value)
         for target in node.targets:
             self._assign(target, slot, node.value)
 
-    def _do_AnnAssign(self, node: ast.AnnAssign) -> None:
+    def _do_annassign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self._assign(node.target, self._slot(node.value), node.value)
 
-    def _do_AugAssign(self, node: ast.AugAssign) -> None:
+    def _do_augassign(self, node: ast.AugAssign) -> None:
         target = node.target
         if isinstance(target, ast.Name):
             old = self._name(target)
@@ -370,7 +410,7 @@ class Interpreter:
             old = self._or_unknown(lambda: self.item(container, key, target), target)  # type: ignore[arg-type]
         else:
             container, key = self.evaluate(target.value), None
-            old = self._or_unknown(lambda: self.attribute(container, target.attr, target), target)  # type: ignore[arg-type]
+            old = self._or_unknown(lambda: self.attribute(container, self._mangled(target.attr), target), target)
         other = self.evaluate(node.value)
         if isinstance(node.op, ast.BitOr) and isinstance(old, Dict):
             methods.merge(self, old, other)
@@ -395,7 +435,7 @@ class Interpreter:
             self.set_item(container, key, slot)
         else:
             assert container is not None  # noqa: S101
-            self.set_attribute(container, target.attr, slot)
+            self.set_attribute(container, self._mangled(target.attr), slot)
 
     def _or_unknown(self, evaluate: Callable[[], Value], place: Place) -> Value:
         try:
@@ -409,7 +449,7 @@ class Interpreter:
             if isinstance(one, (Dict, List)):
                 self.state.weaken_all(one)
 
-    def _do_Delete(self, node: ast.Delete) -> None:
+    def _do_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if isinstance(target, ast.Name):
                 environment = self._owner(target.id)
@@ -429,9 +469,9 @@ class Interpreter:
             elif isinstance(target, ast.Attribute):
                 value = self.evaluate(target.value)
                 if isinstance(value, (Object, Class)):
-                    self.state.remove(value.attributes, target.attr)
+                    self.state.remove(value.attributes, self._mangled(target.attr))
             elif isinstance(target, (ast.Tuple, ast.List)):
-                self._do_Delete(ast.Delete(targets=target.elts))
+                self._do_delete(ast.Delete(targets=target.elts))
 
     def _delete_item(self, cell: List, key: Value) -> None:
         try:
@@ -442,11 +482,36 @@ class Interpreter:
         else:
             self.state.write(cell, tuple(slots))
 
-    def _do_If(self, node: ast.If) -> str:
+    def _do_if(self, node: ast.If) -> str:
         test = self.truth(self.evaluate(node.test))
         if test is not None:
             return self._block(node.body if test else node.orelse)
-        return self._resume([self._fork(lambda: self._branch(one)) for one in (node.body, node.orelse)])
+        if self._pass_over(node, [*node.body, *node.orelse]):
+            return _NEXT
+        return self._resume(
+            [self._fork(lambda: self._branch(node.body)), self._fork(lambda: self._branch(node.orelse))]
+        )
+
+    def _pass_over(self, node: ast.AST, parts: list[ast.AST]) -> bool:
+        """Leave out what may run or not, if it says nothing of a config; what it binds is unknown then."""
+        found = summary(node, parts, "undecided")
+        if found.size < _LARGE:
+            return False
+        if found.is_relevant or found.has_return or found.written & self._relevance.interesting:
+            return False
+        for name in found.read:
+            slot, _ = self._lookup(name)
+            value = slot.value if slot is not None else None
+            if isinstance(value, Undecided) and not value.candidates and value.attributes is None:
+                continue
+            if isinstance(value, ModuleFunction) and not self._relevance.writes(value.node):
+                continue
+            if value is not None and not isinstance(value, (Known, LibraryName)):
+                return False
+        for name in found.bound:
+            self._bind(name, Slot(Undecided(node), node, is_fixed=True))
+        self._risk()
+        return True
 
     def _branch(self, statements: list[ast.stmt]) -> str:
         """A branch that may be taken or not; what leaves it is noted."""
@@ -468,17 +533,19 @@ class Interpreter:
             return _GONE
         return completion
 
-    def _do_Return(self, node: ast.Return) -> str:
+    def _do_return(self, node: ast.Return) -> str:
         self._frame.result = Known(None, node) if node.value is None else self.evaluate(node.value)
         return _RETURN
 
-    def _do_Break(self, node: ast.Break) -> str:
+    @staticmethod
+    def _do_break(_node: ast.Break) -> str:
         return _BREAK
 
-    def _do_Continue(self, node: ast.Continue) -> str:
+    @staticmethod
+    def _do_continue(_node: ast.Continue) -> str:
         return _CONTINUE
 
-    def _do_Raise(self, node: ast.Raise) -> str:
+    def _do_raise(self, node: ast.Raise) -> str:
         kind: type[BaseException] | None = None
         if node.exc is not None:
             value = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
@@ -489,7 +556,7 @@ class Interpreter:
 
     # Loops.
 
-    def _do_For(self, node: ast.For | ast.AsyncFor) -> str:
+    def _do_for(self, node: ast.For | ast.AsyncFor) -> str:
         iterated = self.evaluate(node.iter)
         items = self.items(iterated)
         frame = self._frame
@@ -513,16 +580,19 @@ class Interpreter:
                     loop.iteration = len(self.state.trail)
                     loop.continues = []
                     self._assign(node.target, slot, None)
+                    before = iterated.content if isinstance(iterated, List) else None
                     ended = self._end_iteration(loop, self._leave(self._block(node.body)))
                     if ended != _NEXT:
                         break
+                    if isinstance(iterated, List) and iterated.content is not before:
+                        raise Exhausted  # it grows or shrinks while it is looped over
             finally:
                 self._repeating -= 1
             return self._end_loop(loop, ended, node)
         finally:
             frame.loops.remove(loop)
 
-    _do_AsyncFor = _do_For
+    _do_asyncfor = _do_for
 
     def _end_iteration(self, loop: _RunningLoop, completion: str) -> str:
         if completion == _CONTINUE:
@@ -570,6 +640,14 @@ class Interpreter:
         """A loop that runs any number of times."""
         loop.depth = len(self._forks)
         self._risk()
+        target = [] if isinstance(node, ast.While) else [node.target]
+        if self._pass_over(node, [*target, *node.body]):
+            return self._end_loop(loop, _NEXT, node)
+        for name in summary(node, [*target, *node.body], "undecided").bound:  # at the head of an iteration
+            owner = self._owner(name)
+            known = owner.variables.content.entries.get(name)
+            value = Undecided(node) if known is None else join_values(known.value, Undecided(node), self.state)
+            self.state.put(owner.variables, name, Slot(value, node, is_fixed=True, may_be_missing=True))
 
         def once() -> str:
             loop.iteration = len(self.state.trail)
@@ -583,7 +661,7 @@ class Interpreter:
                 break
             if not self.state.merge([Branch({}, range(0)), branch]):
                 break
-            if number == _MOST_PASSES - 1:
+            if number < _MOST_PASSES:
                 for cell in branch.contents:
                     if isinstance(cell, List):
                         self.state.blur_list(cell)
@@ -599,7 +677,7 @@ class Interpreter:
             if old is None or not same(old.value, slot.value):
                 self.state.weaken(cell, key, Slot(Undecided(slot.place), slot.place, is_fixed=True))
 
-    def _do_While(self, node: ast.While) -> str:
+    def _do_while(self, node: ast.While) -> str:
         frame = self._frame
         loop = _RunningLoop(len(self.state.trail), len(self._forks))
         frame.loops.append(loop)
@@ -627,7 +705,7 @@ class Interpreter:
 
     # Exceptions and contexts.
 
-    def _do_Try(self, node: ast.Try) -> str:
+    def _do_try(self, node: ast.Try) -> str:
         current = _Try(len(self.state.trail))
         frame, loops, depth, repeating = self._frame, len(self._frame.loops), self._depth, self._repeating
         before = len(frame.exits)
@@ -642,22 +720,26 @@ class Interpreter:
             del frame.loops[loops:]
         finally:
             self._tries.pop()
-        if node.finalbody and (len(frame.exits) > before or completion not in (_NEXT, _GONE)):
-            if any(not isinstance(one, (ast.Expr, ast.Pass)) for one in node.finalbody):
-                raise Exhausted
-        if raised is not None:
-            completion = self._caught(node, raised, current)
-        elif current.risks and node.handlers:
-            self._leave_for_good(completion)
-            completion = self._perhaps_caught(node, completion, current)
-        elif completion == _NEXT:
-            completion = self._block(node.orelse)
+        leaves = len(frame.exits) > before or completion not in (_NEXT, _GONE)
+        if leaves and any(not isinstance(one, (ast.Expr, ast.Pass)) for one in node.finalbody):
+            raise Exhausted
+        try:
+            if raised is not None:
+                completion = self._caught(node, raised, current)
+            elif current.risks and node.handlers:
+                self._leave_for_good(completion)
+                completion = self._perhaps_caught(node, completion, current)
+            elif completion == _NEXT:
+                completion = self._block(node.orelse)
+        except ModuleError:
+            self._block(node.finalbody)
+            raise
         if node.finalbody:
             last = self._block(node.finalbody)
             return completion if last == _NEXT else last
         return completion
 
-    _do_TryStar = _do_Try
+    _do_trystar = _do_try
 
     def _leave_for_good(self, completion: str) -> None:
         """Note a return out of a block that may also end another way."""
@@ -732,10 +814,13 @@ class Interpreter:
         self.state.merge(ends)
         return _NEXT
 
-    def _do_With(self, node: ast.With | ast.AsyncWith) -> str:
+    def _do_with(self, node: ast.With | ast.AsyncWith) -> str:
         suppresses = False
+        entered_objects: list[Object] = []
         for item in node.items:
             value = self.evaluate(item.context_expr)
+            if isinstance(value, Object):
+                entered_objects.append(value)
             entered: Value = Undecided(item.context_expr)
             if isinstance(value, Object):
                 try:
@@ -748,13 +833,25 @@ class Interpreter:
             if item.optional_vars is not None:
                 self._assign(item.optional_vars, Slot(entered, item.context_expr), None)
         if not suppresses:
-            return self._block(node.body)
+            completion = self._block(node.body)
+            for value in entered_objects:
+                self._leave_object(value, node)
+            return completion
         handler = ast.ExceptHandler(type=None, name=None, body=[ast.Pass()])
-        return self._do_Try(ast.Try(body=node.body, handlers=[handler], orelse=[], finalbody=[]))
+        return self._do_try(ast.Try(body=node.body, handlers=[handler], orelse=[], finalbody=[]))
 
-    _do_AsyncWith = _do_With
+    _do_asyncwith = _do_with
 
-    def _do_Match(self, node: ast.Match) -> str:
+    def _leave_object(self, value: Object, node: ast.With | ast.AsyncWith) -> None:
+        """What an object does when its ``with`` ends, which may depend on an exception."""
+        nothing = [Slot(Undecided(node), node) for _ in range(3)]
+        try:
+            method = self.attribute(value, "__exit__", node)
+        except NotKnown:
+            return
+        self.perhaps(lambda: self._quietly(method, Arguments(nothing, {}), node))
+
+    def _do_match(self, node: ast.Match) -> str:
         subject = self.evaluate(node.subject)
         alternatives: list[tuple[str, Branch]] = []
         for case in node.cases:
@@ -797,7 +894,7 @@ class Interpreter:
     def _capture(self, pattern: ast.pattern, subject: Value) -> None:
         if isinstance(pattern, ast.MatchAs):
             if pattern.name is not None:
-                self._bind(pattern.name, Slot(subject, pattern))  # type: ignore[arg-type]
+                self._bind(pattern.name, Slot(subject, pattern))
             if pattern.pattern is not None:
                 self._capture(pattern.pattern, subject)
             return
@@ -808,12 +905,12 @@ class Interpreter:
 
     # Names.
 
-    def _do_Global(self, node: ast.Global) -> None:
+    def _do_global(self, node: ast.Global) -> None:
         pass  # see ``bound_names``
 
-    _do_Nonlocal = _do_Global
+    _do_nonlocal = _do_global
 
-    def _do_Import(self, node: ast.Import) -> None:
+    def _do_import(self, node: ast.Import) -> None:
         self._risk()
         for alias in node.names:
             if alias.asname:
@@ -822,7 +919,7 @@ class Interpreter:
                 first = alias.name.partition(".")[0]
                 self._bind(first, Slot(LibraryName(first), alias))
 
-    def _do_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def _do_importfrom(self, node: ast.ImportFrom) -> None:
         self._risk()
         for alias in node.names:
             if alias.name == "*":
@@ -874,7 +971,7 @@ class Interpreter:
                 return Undecided(node)
             return slot.value
         if environment is None:
-            if node.id == "__file__":
+            if node.id.startswith("__"):
                 return Undecided(node)
             if hasattr(builtins, node.id) and not self._has_star_name(node.id):
                 return LibraryName(f"builtins.{node.id}")
@@ -913,7 +1010,7 @@ class Interpreter:
             key_place = key.place if isinstance(key, Known) else target.slice
             self.set_item(container, key, slot.with_key(key_place))
         elif isinstance(target, ast.Attribute):
-            self.set_attribute(self.evaluate(target.value), target.attr, slot.with_key(target))
+            self.set_attribute(self.evaluate(target.value), self._mangled(target.attr), slot.with_key(target))
 
     def _unpack(self, target: ast.Tuple | ast.List, slot: Slot, source: ast.expr | None) -> None:
         targets = target.elts
@@ -929,21 +1026,21 @@ class Interpreter:
         if starred is not None:
             behind = len(targets) - starred - 1
             rest = items[starred : len(items) - behind]
-            line = self.state.list(slot.place, rest)
+            line = self.state.new_list(slot.place, rest)
             items = [*items[:starred], Slot(line, slot.place, is_fixed=True), *items[len(items) - behind :]]
         for one, item in zip(targets, items, strict=True):
             self._assign(one, item, None if isinstance(slot.value, List) else source)
 
     # Functions and classes.
 
-    def _do_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         function = self._function(node)
         value: Value = function
         for decorator in reversed(node.decorator_list):
             value = self._decorated(value, decorator, function)
         self._bind(node.name, Slot(value, node))
 
-    _do_AsyncFunctionDef = _do_FunctionDef
+    _do_asyncfunctiondef = _do_functiondef
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> ModuleFunction:
         defaults = [self._slot(one) for one in node.args.defaults]
@@ -970,7 +1067,7 @@ class Interpreter:
         if name in ("builtins.staticmethod", "builtins.classmethod"):
             return Wrapped(name.partition(".")[2], value)
         if isinstance(called, ast.Attribute) and called.attr in ("setter", "getter", "deleter"):
-            return Undecided(decorator)
+            return Wrapped("descriptor", value)
         try:
             with_decorator = self.evaluate(decorator)
         except NotKnown:
@@ -988,9 +1085,9 @@ class Interpreter:
             return f"{first}.{node.attr}" if first else ""
         return ""
 
-    def _do_ClassDef(self, node: ast.ClassDef) -> None:
+    def _do_classdef(self, node: ast.ClassDef) -> None:  # noqa: PLR0912 - one for each kind
         bases = [self.evaluate(one) for one in node.bases if not isinstance(one, ast.Starred)]
-        attributes = self.state.dict(node)
+        attributes = self.state.new_dict(node)
         cls = Class(node.name, node, bases, attributes)
         cls.is_plain = not node.keywords and len(bases) == len(node.bases)
         for base in bases:
@@ -1028,6 +1125,8 @@ class Interpreter:
         value: Value = cls
         for decorator in reversed(node.decorator_list):
             value = self._decorated_class(cls, value, decorator)
+        if node.keywords:
+            value = Undecided(node, (cls,))
         if cls.kind == "namedtuple":
             cls.fields = self._fields(cls, node)
         if cls.kind in ("enum", "number"):
@@ -1117,7 +1216,7 @@ class Interpreter:
                 isinstance(statement.value, ast.Call) and self._reference_name(statement.value.func) == "enum.auto"
             )
             if is_auto:
-                is_text = any(isinstance(base, LibraryName) and base.name in ("enum.StrEnum",) for base in cls.bases)
+                is_text = any(isinstance(base, LibraryName) and base.name == "enum.StrEnum" for base in cls.bases)
                 number += 1
                 made: Value = Known(name.lower() if is_text else number, statement.value)
                 slot = Slot(made, statement.value, is_fixed=True)
@@ -1128,7 +1227,7 @@ class Interpreter:
                 (one for one in cls.members if self.equal(one.attributes.content.entries["_value_"].value, slot.value)),
                 None,
             )
-            member = same_value or Object(cls, self.state.dict(statement, entries), statement)
+            member = same_value or Object(cls, self.state.new_dict(statement, entries), statement)
             if same_value is None:
                 cls.members.append(member)
             self.state.put(cls.attributes, name, Slot(member, slot.place))
@@ -1144,7 +1243,7 @@ class Interpreter:
             self._risk()
             return Undecided(node)
         try:
-            method = getattr(self, f"_of_{type(node).__name__}", None)
+            method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
             if method is None:
                 return self._of_other(node)
             value: Value = method(node)
@@ -1164,13 +1263,13 @@ class Interpreter:
         return Undecided(node)
 
     @staticmethod
-    def _of_Constant(node: ast.Constant) -> Value:
+    def _of_constant(node: ast.Constant) -> Value:
         return Known(node.value, node)
 
-    def _of_Name(self, node: ast.Name) -> Value:
+    def _of_name(self, node: ast.Name) -> Value:
         return self._name(node)
 
-    def _of_NamedExpr(self, node: ast.NamedExpr) -> Value:
+    def _of_namedexpr(self, node: ast.NamedExpr) -> Value:
         slot = self._slot(node.value)
         environment = self._frame.environment
         while environment.is_comprehension and environment.outer is not None:
@@ -1180,8 +1279,8 @@ class Interpreter:
         self._frame.environment = inner
         return slot.value
 
-    def _of_Dict(self, node: ast.Dict) -> Value:
-        made = self.state.dict(node)
+    def _of_dict(self, node: ast.Dict) -> Value:
+        made = self.state.new_dict(node)
         self.made.setdefault(node, []).append(made)
         entries: dict[Any, Slot] = {}
         for key, element in zip(node.keys, node.values, strict=True):
@@ -1198,7 +1297,7 @@ class Interpreter:
             except NotKnown:
                 made.content = made.content._replace(entries={**made.content.entries, **entries})
                 entries = {}
-                self.state.blur(made)
+                methods.set_some_key(self, made, name, slot)
                 continue
             entries[known] = slot.with_key(name.place if isinstance(name, Known) else key)
         made.content = made.content._replace(entries={**made.content.entries, **entries})
@@ -1216,22 +1315,33 @@ class Interpreter:
                     slots.append(slot)
         return slots
 
-    def _of_List(self, node: ast.List) -> Value:
-        return self.state.list(node, self._elements(node.elts))
+    def _of_list(self, node: ast.List) -> Value:
+        return self.state.new_list(node, self._elements(node.elts))
 
-    def _of_Tuple(self, node: ast.Tuple) -> Value:
-        return self.state.list(node, self._elements(node.elts), "tuple")
+    def _of_tuple(self, node: ast.Tuple) -> Value:
+        return self.state.new_list(node, self._elements(node.elts), "tuple")
 
-    def _of_Set(self, node: ast.Set) -> Value:
+    def _of_set(self, node: ast.Set) -> Value:
         slots = self._elements(node.elts)
         if slots is None:
-            return self.state.list(node, None, "set")
+            return self.state.new_list(node, None, "set")
         return lifted({methods.key_of(slot.value) for slot in slots}, node, self.state)
 
-    def _of_Attribute(self, node: ast.Attribute) -> Value:
-        return self.attribute(self.evaluate(node.value), node.attr, node)
+    def _of_attribute(self, node: ast.Attribute) -> Value:
+        return self.attribute(self.evaluate(node.value), self._mangled(node.attr), node)
 
-    def _of_Subscript(self, node: ast.Subscript) -> Value:
+    def _mangled(self, name: str) -> str:
+        """A private name as a class has it."""
+        if not name.startswith("__") or name.endswith("__"):
+            return name
+        environment: Environment | None = self._frame.environment
+        while environment is not None:
+            if environment.kept is not None:
+                return f"_{environment.kept.name.lstrip('_')}{name}"
+            environment = environment.outer
+        return name
+
+    def _of_subscript(self, node: ast.Subscript) -> Value:
         container = self.evaluate(node.value)
         if isinstance(node.slice, ast.Slice):
             return self._sliced(container, node.slice, node)
@@ -1241,13 +1351,13 @@ class Interpreter:
         ends = [None if one is None else lowered(self.evaluate(one)) for one in (node.lower, node.upper, node.step)]
         if isinstance(container, List) and container.kind in ("list", "tuple"):
             items = methods.items_of(container)
-            return self.state.list(place, computed(lambda: items[slice(*ends)]), container.kind)
+            return self.state.new_list(place, computed(lambda: items[slice(*ends)]), container.kind)
         value = lowered(container)
         if isinstance(container, Known):
             return lifted(computed(lambda: value[slice(*ends)]), place, self.state)
         raise NotKnown
 
-    def _of_BinOp(self, node: ast.BinOp) -> Value:
+    def _of_binop(self, node: ast.BinOp) -> Value:
         chain = [node]  # a sum of hundreds of texts is as deep
         while isinstance(chain[-1].left, ast.BinOp):
             chain.append(chain[-1].left)
@@ -1269,14 +1379,16 @@ class Interpreter:
             return Undecided(place)
         if kind is ast.Add and isinstance(one, List) and isinstance(other, List) and one.kind == other.kind != "set":
             if one.content is None or other.content is None or one.is_lost or other.is_lost:
-                return self.state.list(place, None, one.kind)
-            return self.state.list(place, (*one.content, *other.content), one.kind)
+                return self.state.new_list(place, None, one.kind)
+            if len(one.content) + len(other.content) > _MOST_ITERATIONS:
+                raise NotKnown
+            return self.state.new_list(place, (*one.content, *other.content), one.kind)
         if kind is ast.Mult and isinstance(one, List) and one.kind in ("list", "tuple"):
             times = lowered(other)
             items = methods.items_of(one)
             if not isinstance(times, int) or len(items) * times > _MOST_ITERATIONS:
                 raise NotKnown
-            return self.state.list(place, [Slot(s.value, s.place, is_fixed=True) for s in items * times], one.kind)
+            return self.state.new_list(place, [Slot(s.value, s.place, is_fixed=True) for s in items * times], one.kind)
         if isinstance(one, Object) or isinstance(other, Object):
             number = _is_member(one) or _is_member(other)
             if not number:
@@ -1294,7 +1406,7 @@ class Interpreter:
             raise NotKnown
         return self.call(self.attribute(one, f"__{name}__", place), Arguments([Slot(other, place)], {}), place)
 
-    def _of_UnaryOp(self, node: ast.UnaryOp) -> Value:
+    def _of_unaryop(self, node: ast.UnaryOp) -> Value:
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
@@ -1304,7 +1416,7 @@ class Interpreter:
         known = lowered(value)
         return lifted(computed(lambda: UNARY[type(node.op)](known)), node, self.state)
 
-    def _of_BoolOp(self, node: ast.BoolOp) -> Value:
+    def _of_boolop(self, node: ast.BoolOp) -> Value:
         return self._chain(node.values, isinstance(node.op, ast.Or), node)
 
     def _chain(self, values: list[ast.expr], is_or: bool, place: Place) -> Value:
@@ -1323,7 +1435,7 @@ class Interpreter:
         joined = join_values(first, found[0], self.state)
         return joined if not isinstance(joined, Undecided) else Undecided(place, joined.candidates)
 
-    def _of_Compare(self, node: ast.Compare) -> Value:
+    def _of_compare(self, node: ast.Compare) -> Value:
         left = self.evaluate(node.left)
         for operator, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.evaluate(right_node)
@@ -1361,9 +1473,9 @@ class Interpreter:
             return None
 
     def _equal(self, one: Value, other: Value) -> bool | None:
-        if isinstance(one, Object) or isinstance(other, Object):
-            if not (_is_member(one) or _is_member(other)):
-                return self._same_object(one, other)
+        is_member = _is_member(one) or _is_member(other)
+        if (isinstance(one, Object) or isinstance(other, Object)) and not is_member:
+            return self._same_object(one, other)
         if isinstance(one, (Class, ModuleFunction)) or isinstance(other, (Class, ModuleFunction)):
             return True if one is other else False if type(one) is type(other) else None
         if isinstance(one, LibraryName) and isinstance(other, LibraryName):
@@ -1404,7 +1516,7 @@ class Interpreter:
             return None
         return bool(computed(lambda: wanted in known))
 
-    def _of_IfExp(self, node: ast.IfExp) -> Value:
+    def _of_ifexp(self, node: ast.IfExp) -> Value:
         test = self.truth(self.evaluate(node.test))
         if test is not None:
             return self.evaluate(node.body if test else node.orelse)
@@ -1422,10 +1534,11 @@ class Interpreter:
         if len(found) == 1:
             return found[0]
         joined = join_values(found[0], found[1], self.state)
-        is_fraction = isinstance(joined, Undecided) and joined.is_fraction
-        return Undecided(node, joined.candidates, is_fraction=is_fraction) if isinstance(joined, Undecided) else joined
+        if isinstance(joined, Undecided):
+            joined.place = node
+        return joined
 
-    def _of_JoinedStr(self, node: ast.JoinedStr) -> Value:
+    def _of_joinedstr(self, node: ast.JoinedStr) -> Value:
         parts = [self._field_text(one) for one in node.values]
         text = "".join(parts)
         if len(text) > 50_000:
@@ -1443,40 +1556,41 @@ class Interpreter:
         text: str = computed(lambda: format_value(known, node.conversion, specification))
         return text
 
-    def _of_Lambda(self, node: ast.Lambda) -> Value:
+    def _of_lambda(self, node: ast.Lambda) -> Value:
         return self._function(node)
 
-    def _of_Await(self, node: ast.Await) -> Value:
+    def _of_await(self, node: ast.Await) -> Value:
+        self._awaited.add(node.value)
         return self.evaluate(node.value)
 
-    def _of_Starred(self, node: ast.Starred) -> Value:
+    def _of_starred(self, node: ast.Starred) -> Value:
         return self.evaluate(node.value)
 
-    def _of_Yield(self, node: ast.Yield) -> Value:
+    def _of_yield(self, node: ast.Yield) -> Value:
         if node.value is not None:
             self._soften(self.evaluate(node.value))
         return Undecided(node)
 
-    def _of_YieldFrom(self, node: ast.YieldFrom) -> Value:
+    def _of_yieldfrom(self, node: ast.YieldFrom) -> Value:
         self._soften(self.evaluate(node.value))
         return Undecided(node)
 
     # Comprehensions.
 
-    def _of_ListComp(self, node: ast.ListComp) -> Value:
-        return self.state.list(node, self._comprehended(node.generators, [node.elt]))
+    def _of_listcomp(self, node: ast.ListComp) -> Value:
+        return self.state.new_list(node, self._comprehended(node.generators, [node.elt]))
 
-    def _of_GeneratorExp(self, node: ast.GeneratorExp) -> Value:
-        return self.state.list(node, self._comprehended(node.generators, [node.elt]), "iterator")
+    def _of_generatorexp(self, node: ast.GeneratorExp) -> Value:
+        return self.state.new_list(node, self._comprehended(node.generators, [node.elt]), "iterator")
 
-    def _of_SetComp(self, node: ast.SetComp) -> Value:
+    def _of_setcomp(self, node: ast.SetComp) -> Value:
         slots = self._comprehended(node.generators, [node.elt])
         if slots is None:
-            return self.state.list(node, None, "set")
+            return self.state.new_list(node, None, "set")
         return lifted({methods.key_of(slot.value) for slot in slots}, node, self.state)
 
-    def _of_DictComp(self, node: ast.DictComp) -> Value:
-        made = self.state.dict(node)
+    def _of_dictcomp(self, node: ast.DictComp) -> Value:
+        made = self.state.new_dict(node)
         self.made.setdefault(node, []).append(made)
         pairs = self._comprehended(node.generators, [node.key, node.value])
         if pairs is None:
@@ -1490,7 +1604,7 @@ class Interpreter:
         """What a comprehension makes, one after the other; None if that does not show."""
         outer = self._frame
         first = self.evaluate(generators[0].iter)
-        environment = Environment(self.state.dict(wanted[0]), outer.environment, bound_names(generators))
+        environment = Environment(self.state.new_dict(wanted[0]), outer.environment, bound_names(generators))
         environment.globals = outer.environment.globals
         environment.is_comprehension = True
         frame = _CallFrame(environment, outer.mark, outer.depth)
@@ -1593,7 +1707,7 @@ class Interpreter:
         if isinstance(value, View):
             return self._items_of_view(value)
         if isinstance(value, Known) and isinstance(value.value, (range, str)):
-            if len(value.value) > _MOST_ITERATIONS:
+            if value.value[_MOST_ITERATIONS:]:  # a range may be too long for len()
                 return None
             return [Slot(Known(one, value.place), value.place, is_fixed=True) for one in value.value]
         if isinstance(value, Known) and isinstance(value.value, (int, float, type(None))):
@@ -1620,10 +1734,10 @@ class Interpreter:
             if view.what == "keys":
                 found.append(name)
             else:
-                found.append(Slot(self.state.list(place, [name, slot], "tuple"), slot.place, is_fixed=True))
+                found.append(Slot(self.state.new_list(place, [name, slot], "tuple"), slot.place, is_fixed=True))
         return found
 
-    def attribute(self, value: Value, name: str, place: Place) -> Value:
+    def attribute(self, value: Value, name: str, place: Place) -> Value:  # noqa: PLR0912 - one for each kind
         """An attribute of a value; raises NotKnown if it does not show."""
         if isinstance(value, Object):
             return classes.object_attribute(self, value, name, place)
@@ -1692,11 +1806,10 @@ class Interpreter:
         """Give an attribute of a value another one."""
         if isinstance(value, Object):
             found = classes.find(value.cls, name)
-            if found is not None and not isinstance(found.value, (Known, Undecided, Dict, List, Object)):
-                if isinstance(found.value, Wrapped) or isinstance(found.value, ModuleFunction):
-                    self.state.blur(value.attributes)
-                    return
-            if classes.find(value.cls, "__setattr__") is not None:
+            decides = found is not None and (
+                isinstance(found.value, (Wrapped, ModuleFunction)) or classes.is_descriptor(found.value)
+            )
+            if decides or classes.find(value.cls, "__setattr__") is not None:
                 self.state.blur(value.attributes)
                 return
             self.state.put(value.attributes, name, slot)
@@ -1707,16 +1820,16 @@ class Interpreter:
                 if isinstance(one, Dict):
                     self.state.weaken(one, name, slot)
             if value.attributes is None:
-                value.attributes = self.state.dict(value.place, is_open=True)
+                value.attributes = self.state.new_dict(value.place, is_open=True)
             self.state.put(value.attributes, name, slot)
         elif isinstance(value, LibraryName):
             self._patched.add(f"{value.name}.{name}")
         elif isinstance(value, ModuleFunction):
             if value.attributes is None:
-                value.attributes = self.state.dict(value.node)
+                value.attributes = self.state.new_dict(value.node)
             self.state.put(value.attributes, name, slot)
 
-    def item(self, container: Value, key: Value, place: Place) -> Value:
+    def item(self, container: Value, key: Value, place: Place) -> Value:  # noqa: PLR0912 - one for each kind
         """What is under a key; raises NotKnown if it does not show."""
         if isinstance(container, Dict):
             try:
@@ -1776,7 +1889,7 @@ class Interpreter:
             try:
                 slots, index = [*methods.items_of(container)], lowered(key)
                 if not isinstance(index, int):
-                    raise NotKnown
+                    raise NotKnown  # noqa: TRY301 - one way out
                 computed(lambda: slots.__setitem__(index, slot))
             except NotKnown:
                 self.state.blur_list(container)
@@ -1807,10 +1920,13 @@ class Interpreter:
 
     # Calls.
 
-    def _of_Call(self, node: ast.Call) -> Value:
+    def _of_call(self, node: ast.Call) -> Value:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and self._lookup("super")[0] is None:
             return self._super(node)
         function = self.evaluate(node.func)
+        if function == LibraryName("asyncio.run"):
+            self._awaited.update(node.args)
+            return self._arguments(node).positional[0].value
         arguments = self._arguments(node)
         is_own = isinstance(function, (ModuleFunction, Method)) or (
             isinstance(function, Bound) and isinstance(function.function, ModuleFunction)
@@ -1826,14 +1942,14 @@ class Interpreter:
             if function.name != "builtins.globals":
                 self.state.blur(self.globals.variables)
             return Undecided(node, (self.globals.variables,))
+        if isinstance(function, LibraryName) and function.name == "builtins.vars" and not node.args:
+            return Undecided(node, (self._frame.environment.variables,))
         if isinstance(function, LibraryName) and function.name == "builtins.locals":
             return methods.copied(self, self._frame.environment.variables, node)
         if node in self.reading:
             if isinstance(function, Class):
-                try:
+                with contextlib.suppress(NotKnown):
                     return classes.make(self, function, arguments, node)
-                except NotKnown:
-                    pass
             self._risk()
             return Undecided(node)
         value = self.call(function, arguments, node)
@@ -1875,9 +1991,7 @@ class Interpreter:
             if not isinstance(value, Dict) or value.is_lost or value.content.is_open:
                 is_open = True
             if isinstance(value, Dict) and not value.is_lost:
-                for key, slot in value.content.entries.items():
-                    if isinstance(key, str):
-                        keywords[key] = slot
+                keywords |= {key: slot for key, slot in value.content.entries.items() if isinstance(key, str)}
         return Arguments(positional, keywords, is_open)
 
     def call(self, function: Value, arguments: Arguments, place: Place) -> Value:
@@ -1913,10 +2027,8 @@ class Interpreter:
         return Undecided(place, self._mutable(arguments))
 
     def _quietly(self, function: Value, arguments: Arguments, place: Place) -> None:
-        try:
+        with contextlib.suppress(NotKnown):
             self.call(function, arguments, place)
-        except NotKnown:
-            pass
 
     def _mutable(self, arguments: Arguments) -> tuple[Value, ...]:
         values = [slot.value for slot in (*arguments.positional, *arguments.keywords.values())]
@@ -1942,20 +2054,20 @@ class Interpreter:
 
     def _perhaps_method(self, one: Value, method: Method, arguments: Arguments, place: Place) -> None:
         def run() -> None:
-            try:
+            with contextlib.suppress(NotKnown):
                 methods.call(self, one, method.name, arguments, place)
-            except NotKnown:
-                pass
 
         self.perhaps(run)
 
     def _call_library(self, name: str, arguments: Arguments, place: Place) -> Value:
         known = library.FUNCTIONS.get(name) if name not in self._patched else None
+        of_text = name.removeprefix("builtins.str.")
+        if of_text != name and arguments.positional and isinstance(arguments.positional[0].value, Known):
+            text, *rest = arguments.positional
+            return methods.call(self, text.value, of_text, Arguments(rest, *arguments[1:]), place)
         if known is not None:
-            try:
+            with contextlib.suppress(NotKnown):
                 return known(self, arguments, place)
-            except NotKnown:
-                pass
         self._risk()
         if not library.only_reads(name) and known is None:
             self._soften_all(arguments)
@@ -2021,6 +2133,10 @@ class Interpreter:
         if memory_key is not None and function.memory is not None and memory_key in function.memory:
             return function.memory[memory_key]
         environment = self._bound_environment(function, arguments, place)
+        if not is_entry and self._runs_later(node, place):
+            found: list[Value] = []
+            self._perhaps_partly(lambda: found.append(self._run_function(function, arguments, place, is_entry=True)))
+            return Undecided(place, tuple(methods.cells_of(found)))
         frame = _CallFrame(environment, len(self.state.trail), len(self._forks))
         outer, self._frame = self._frame, frame
         repeating, self._repeating = self._repeating, 0
@@ -2038,6 +2154,12 @@ class Interpreter:
         elif function.memory is not None:
             return Undecided(place, (result,) if isinstance(result, (Dict, List)) else ())
         return result
+
+    def _runs_later(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, place: Place) -> bool:
+        """Whether a call of a function makes a generator, or a coroutine that nothing waits for at once."""
+        if isinstance(node, ast.Lambda):
+            return False
+        return _is_generator(node) or (isinstance(node, ast.AsyncFunctionDef) and place not in self._awaited)
 
     def _memory_key(self, function: ModuleFunction, arguments: Arguments) -> Any:
         if function.memory is None or arguments.is_open or self._forks:
@@ -2081,16 +2203,14 @@ class Interpreter:
                 result = Undecided(place, result.candidates, is_fraction=result.is_fraction)
         elif completion == _GONE:
             raise gone or ModuleError(None)
-        if _is_generator(node):
-            return Undecided(place, (result,) if isinstance(result, (Dict, List)) else ())
         return result
 
-    def _bound_environment(self, function: ModuleFunction, arguments: Arguments, place: Place) -> Environment:
+    def _bound_environment(self, function: ModuleFunction, arguments: Arguments, place: Place) -> Environment:  # noqa: PLR0912 - one for each kind
         """The variables of a function when it is called."""
         node = function.node
         parameters = node.args
         local, global_names, nonlocal_names = bound_names_of(node)
-        environment = Environment(self.state.dict(node), function.environment, local)
+        environment = Environment(self.state.new_dict(node), function.environment, local)
         environment.globals, environment.nonlocals, environment.kept = global_names, nonlocal_names, function.owner
         entries: dict[Any, Slot] = {}
         names = [*parameters.posonlyargs, *parameters.args]
@@ -2115,7 +2235,7 @@ class Interpreter:
         if parameters.vararg is not None:
             items = None if arguments.is_open else rest
             entries[parameters.vararg.arg] = Slot(
-                self.state.list(parameters.vararg, items, "tuple"), place, is_fixed=True
+                self.state.new_list(parameters.vararg, items, "tuple"), place, is_fixed=True
             )
         elif rest:
             raise ModuleError(TypeError)
@@ -2126,8 +2246,7 @@ class Interpreter:
                 raise ModuleError(TypeError)
             entries[name] = slot
         if parameters.kwarg is not None:
-            more = {name: slot for name, slot in keywords.items()}
-            made = self.state.dict(parameters.kwarg, more, is_open=arguments.is_open)
+            made = self.state.new_dict(parameters.kwarg, keywords, is_open=arguments.is_open)
             entries[parameters.kwarg.arg] = Slot(made, place, is_fixed=True)
         elif keywords:
             raise ModuleError(TypeError)

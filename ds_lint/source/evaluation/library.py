@@ -61,7 +61,7 @@ def _plain(function: Callable[..., Any]) -> PureFunction:
 def _ground(run: Evaluator, value: Value) -> Any:
     if isinstance(value, List) and value.kind == "iterator":
         return [lowered(slot.value) for slot in _items(run, value)]
-    if isinstance(value, Known) and isinstance(value.value, range) and len(value.value) > _MOST_ITEMS:
+    if isinstance(value, Known) and isinstance(value.value, range) and value.value[_MOST_ITEMS:]:
         raise NotKnown
     return lowered(value)
 
@@ -93,7 +93,7 @@ def _as_text(run: Evaluator, arguments: Arguments, place: Place) -> Value:
 
 
 def _dict(run: Evaluator, arguments: Arguments, place: Place) -> Value:
-    made = run.state.dict(place)
+    made = run.state.new_dict(place)
     methods.update(run, made, arguments)
     return made
 
@@ -101,11 +101,11 @@ def _dict(run: Evaluator, arguments: Arguments, place: Place) -> Value:
 def _sequence(kind: str) -> PureFunction:
     def call(run: Evaluator, arguments: Arguments, place: Place) -> Value:
         if not arguments.positional:
-            return run.state.list(place, [], kind)
+            return run.state.new_list(place, [], kind)
         items = _items(run, _one(arguments).value)
         if kind == "set":
             return lifted({lowered(slot.value) for slot in items}, place, run.state)
-        return run.state.list(place, items, kind)
+        return run.state.new_list(place, items, kind)
 
     return call
 
@@ -115,11 +115,11 @@ def _sorted(run: Evaluator, arguments: Arguments, place: Place) -> Value:
     if value is None or arguments.is_open:
         raise NotKnown
     slots = [*methods.items_of(value)] if isinstance(value, List) and value.kind == "set" else _items(run, value)
-    return run.state.list(place, methods.in_order(run, slots, arguments.keywords))
+    return run.state.new_list(place, methods.in_order(run, slots, arguments.keywords))
 
 
 def _reversed(run: Evaluator, arguments: Arguments, place: Place) -> Value:
-    return run.state.list(place, reversed(_items(run, _one(arguments).value)), "iterator")
+    return run.state.new_list(place, reversed(_items(run, _one(arguments).value)), "iterator")
 
 
 def _enumerate(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -131,11 +131,11 @@ def _enumerate(run: Evaluator, arguments: Arguments, place: Place) -> Value:
         _pair(run, Slot(Known(first + number, place), place, is_fixed=True), slot, place)
         for number, slot in enumerate(_items(run, arguments.positional[0].value))
     ]
-    return run.state.list(place, pairs, "iterator")
+    return run.state.new_list(place, pairs, "iterator")
 
 
 def _pair(run: Evaluator, one: Slot, other: Slot, place: Place) -> Slot:
-    return Slot(run.state.list(place, [one, other], "tuple"), place, is_fixed=True)
+    return Slot(run.state.new_list(place, [one, other], "tuple"), place, is_fixed=True)
 
 
 def _zip(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -145,8 +145,8 @@ def _zip(run: Evaluator, arguments: Arguments, place: Place) -> Value:
     is_strict = run.truth(arguments.keywords["strict"].value) if arguments.keywords else False
     if len({len(line) for line in lines}) > 1 and is_strict is not False:
         raise ModuleError(ValueError) if is_strict else NotKnown
-    rows = [Slot(run.state.list(place, row, "tuple"), place, is_fixed=True) for row in zip(*lines, strict=False)]
-    return run.state.list(place, rows, "iterator")
+    rows = [Slot(run.state.new_list(place, row, "tuple"), place, is_fixed=True) for row in zip(*lines, strict=False)]
+    return run.state.new_list(place, rows, "iterator")
 
 
 def _map(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -155,7 +155,7 @@ def _map(run: Evaluator, arguments: Arguments, place: Place) -> Value:
     function, *lines = arguments.positional
     rows = zip(*(_items(run, slot.value) for slot in lines), strict=False)
     made = [Slot(run.call(function.value, Arguments([*row], {}), place), place, is_fixed=True) for row in rows]
-    return run.state.list(place, made, "iterator")
+    return run.state.new_list(place, made, "iterator")
 
 
 def _filter(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -171,7 +171,7 @@ def _filter(run: Evaluator, arguments: Arguments, place: Place) -> Value:
             raise NotKnown
         if is_kept:
             kept.append(slot)
-    return run.state.list(place, kept, "iterator")
+    return run.state.new_list(place, kept, "iterator")
 
 
 def _next(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -193,7 +193,7 @@ def _iter(run: Evaluator, arguments: Arguments, place: Place) -> Value:
     value = _one(arguments).value
     if isinstance(value, List) and value.kind == "iterator":
         return value
-    return run.state.list(place, _items(run, value), "iterator")
+    return run.state.new_list(place, _items(run, value), "iterator")
 
 
 def _len(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -220,7 +220,8 @@ def _extreme(function: Callable[..., Any]) -> PureFunction:
         slots = arguments.positional if len(arguments.positional) > 1 else _items(run, arguments.positional[0].value)
         keys = [lowered(run.call(by.value, Arguments([slot], {}), place)) for slot in slots]
         index = computed(lambda: function(range(len(slots)), key=keys.__getitem__))
-        return slots[index].value
+        chosen: Value = slots[index].value
+        return chosen
 
     return call
 
@@ -385,7 +386,7 @@ def _copy(run: Evaluator, arguments: Arguments, place: Place) -> Value:
             raise NotKnown
         return methods.copied(run, value, value.place)
     if isinstance(value, List) and value.kind == "list":
-        return run.state.list(value.place, value.content)
+        return run.state.new_list(value.place, value.content)
     if isinstance(value, Object):
         if value.cls.kind in ("enum", "number"):
             return value
@@ -416,19 +417,19 @@ class _Copying:
         if isinstance(value, Dict):
             if value.is_lost:
                 raise NotKnown
-            made = state.dict(value.place, is_open=value.content.is_open)
+            made = state.new_dict(value.place, is_open=value.content.is_open)
             made.factory = value.factory
             self._made[id(value)] = made
             entries = {key: self._slot(slot, depth) for key, slot in value.content.entries.items()}
             made.content = made.content._replace(entries=entries)
             return made
         if isinstance(value, List) and value.kind != "iterator":
-            copied = state.list(value.place, None, value.kind)
+            copied = state.new_list(value.place, None, value.kind)
             self._made[id(value)] = copied
             copied.content = None if value.content is None else tuple(self._slot(one, depth) for one in value.content)
             return copied
         if isinstance(value, Object) and value.cls.kind not in ("enum", "number"):
-            attributes = state.dict(value.place)
+            attributes = state.new_dict(value.place)
             made_object = Object(value.cls, attributes, value.place)
             self._made[id(value)] = made_object
             entries = {key: self._slot(slot, depth) for key, slot in value.attributes.content.entries.items()}
@@ -488,7 +489,7 @@ def _as_dict(run: Evaluator, arguments: Arguments, place: Place) -> Value:
 def _as_tuple(run: Evaluator, arguments: Arguments, place: Place) -> Value:
     made = as_dict(run, _one(arguments).value, place)
     assert isinstance(made, Dict)  # noqa: S101 - otherwise NotKnown is raised
-    return run.state.list(place, made.content.entries.values(), "tuple")
+    return run.state.new_list(place, made.content.entries.values(), "tuple")
 
 
 def _replace(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -504,18 +505,20 @@ def _fields(run: Evaluator, arguments: Arguments, place: Place) -> Value:
         raise NotKnown
     slots = []
     for field in fields_of(cls):
-        attributes = run.state.dict(place, {"name": Slot(Known(field.name, place), place, is_fixed=True)}, is_open=True)
+        attributes = run.state.new_dict(
+            place, {"name": Slot(Known(field.name, place), place, is_fixed=True)}, is_open=True
+        )
         slots.append(Slot(Object(_opaque(run), attributes, place), place, is_fixed=True))
-    return run.state.list(place, slots, "tuple")
+    return run.state.new_list(place, slots, "tuple")
 
 
 def _opaque(run: Evaluator) -> Class:
     """A class of which nothing is known but the attributes of its objects."""
-    return Class("", None, [], run.state.dict(None))
+    return Class("", None, [], run.state.new_dict(None))
 
 
 def _namespace(run: Evaluator, arguments: Arguments, place: Place) -> Value:
-    attributes = run.state.dict(place)
+    attributes = run.state.new_dict(place)
     methods.update(run, attributes, arguments)
     cls = _opaque(run)
     cls.kind = "namespace"
@@ -523,7 +526,7 @@ def _namespace(run: Evaluator, arguments: Arguments, place: Place) -> Value:
 
 
 def _default_dict(run: Evaluator, arguments: Arguments, place: Place) -> Value:
-    made = run.state.dict(place)
+    made = run.state.new_dict(place)
     if arguments.positional and not methods.is_none(arguments.positional[0].value):
         made.factory = arguments.positional[0].value
     methods.update(run, made, Arguments(arguments.positional[1:], arguments.keywords, arguments.is_open))
@@ -534,7 +537,7 @@ def _named_tuple(run: Evaluator, arguments: Arguments, place: Place) -> Value:
     if len(arguments.positional) != 2 or arguments.is_open or not arguments.keywords.keys() <= {"defaults"}:
         raise NotKnown
     name, names = (lowered(slot.value) for slot in arguments.positional)
-    cls = Class(name, None, [], run.state.dict(place))
+    cls = Class(name, None, [], run.state.new_dict(place))
     cls.kind = "namedtuple"
     texts = names.replace(",", " ").split() if isinstance(names, str) else list(names)
     if not all(isinstance(one, str) for one in texts):
@@ -574,7 +577,7 @@ def _reduce(run: Evaluator, arguments: Arguments, place: Place) -> Value:
 
 def _chain(run: Evaluator, arguments: Arguments, place: Place) -> Value:
     slots = [one for slot in arguments.positional for one in _items(run, slot.value)]
-    return run.state.list(place, slots, "iterator")
+    return run.state.new_list(place, slots, "iterator")
 
 
 def _chain_all(run: Evaluator, arguments: Arguments, place: Place) -> Value:
@@ -582,7 +585,7 @@ def _chain_all(run: Evaluator, arguments: Arguments, place: Place) -> Value:
 
 
 def _chain_map(run: Evaluator, arguments: Arguments, place: Place) -> Value:
-    made = run.state.dict(place)
+    made = run.state.new_dict(place)
     for slot in reversed(arguments.positional):
         methods.merge(run, made, slot.value)
     return made
@@ -628,7 +631,7 @@ def _get_item_swapped(run: Evaluator, arguments: Arguments, place: Place) -> Val
 
 
 def _from_keys(run: Evaluator, arguments: Arguments, place: Place) -> Value:
-    made = run.state.dict(place)
+    made = run.state.new_dict(place)
     value = arguments.positional[1] if len(arguments.positional) > 1 else Slot(Known(None, place), place, is_fixed=True)
     for slot in _items(run, arguments.positional[0].value):
         key = methods.key_of(slot.value)
@@ -637,7 +640,9 @@ def _from_keys(run: Evaluator, arguments: Arguments, place: Place) -> Value:
 
 
 FUNCTIONS: dict[str, PureFunction] = {
-    **{f"builtins.{one.__name__}": _plain(one) for one in (abs, ascii, bin, bool, chr, divmod, float, hex, int, oct, ord, repr)},
+    **{f"builtins.{one.__name__}": _plain(one) for one in (
+        abs, ascii, bin, bool, chr, divmod, float, hex, int, oct, ord, repr,
+    )},
     **{f"math.{name}": _plain(getattr(math, name)) for name in (
         "ceil", "exp", "fabs", "floor", "gcd", "hypot", "isclose", "isfinite", "isinf", "isnan", "lcm", "log", "log10",
         "log2", "prod", "sqrt", "trunc", "fsum", "isqrt",
@@ -660,8 +665,7 @@ FUNCTIONS: dict[str, PureFunction] = {
     "os.path.join": _plain(posixpath.join), "os.path.basename": _plain(posixpath.basename),
     "os.path.dirname": _plain(posixpath.dirname), "os.path.splitext": _plain(posixpath.splitext),
     "os.path.normpath": _plain(posixpath.normpath), "os.fspath": _plain(str),
-    "pathlib.Path": _plain(lambda *parts: path(list(parts))), "pathlib.PurePath": _plain(lambda *parts: path(list(parts))),
-    "pathlib.PurePosixPath": _plain(lambda *parts: path(list(parts))),
+    **{f"pathlib.{name}": _plain(path) for name in ("Path", "PurePath", "PurePosixPath")},
     "dataclasses.asdict": _as_dict, "dataclasses.astuple": _as_tuple, "dataclasses.replace": _replace,
     "copy.replace": _replace, "dataclasses.fields": _fields,
     "types.SimpleNamespace": _namespace, "argparse.Namespace": _namespace, "types.MappingProxyType": _same,

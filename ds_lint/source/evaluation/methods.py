@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ds_lint.source.evaluation.evaluator import Evaluator
-    from ds_lint.source.evaluation.values import Changeable, Place, Value
+    from ds_lint.source.evaluation.values import Place, Value
 
 _MOST_ITEMS = 5_000
 _OF_TEXTS = frozenset({
@@ -178,25 +178,34 @@ def merge(run: Evaluator, cell: Dict, other: Value) -> None:
 
 def unite(run: Evaluator, one: Dict, other: Dict, place: Place) -> Dict:
     """The dict that ``|`` makes of two."""
-    made = run.state.dict(place)
+    made = run.state.new_dict(place)
     merge(run, made, one)
     merge(run, made, other)
     return made
 
 
 def set_key(run: Evaluator, cell: Dict, key: Value, slot: Slot) -> None:
-    """``cell[key] = ...``"""
+    """What ``cell[key] = ...`` does."""
     try:
         name = key_of(key)
     except NotKnown:
-        run.state.blur(cell)
+        set_some_key(run, cell, key, slot)
         return
     place = slot.key_place if slot.key_place is not None else getattr(key, "place", None)
     run.state.put(cell, name, slot.with_key(place))
 
 
+def set_some_key(run: Evaluator, cell: Dict, key: Value, slot: Slot) -> None:
+    """Put a value under a key that does not show, or that is one of a few."""
+    if isinstance(key, Undecided) and key.choices:
+        for choice in key.choices:
+            run.state.weaken(cell, choice.value, slot.with_key(choice.place))
+    else:
+        run.state.blur(cell)
+
+
 def delete_key(run: Evaluator, cell: Dict, key: Value) -> None:
-    """``del cell[key]``"""
+    """What ``del cell[key]`` does."""
     try:
         name = key_of(key)
         if entry(cell, name) is None:
@@ -213,13 +222,13 @@ def delete_key(run: Evaluator, cell: Dict, key: Value) -> None:
 
 def copied(run: Evaluator, cell: Dict, place: Place) -> Dict:
     """A copy of a dict, with the same values in it."""
-    made = run.state.dict(place)
+    made = run.state.new_dict(place)
     made.factory = cell.factory
     merge(run, made, cell)
     return made
 
 
-def _of_dict(run: Evaluator, cell: Dict, name: str, arguments: Arguments, place: Place) -> Value:
+def _of_dict(run: Evaluator, cell: Dict, name: str, arguments: Arguments, place: Place) -> Value:  # noqa: PLR0912, PLR0915 - one for each method
     if name in ("items", "keys", "values"):
         return View(cell, name)
     if name == "update":
@@ -274,7 +283,7 @@ def _of_dict(run: Evaluator, cell: Dict, name: str, arguments: Arguments, place:
         last = [*cell.content.entries][-1]
         slot = cell.content.entries[last]
         run.state.remove(cell, last)
-        return run.state.list(place, [Slot(Known(last, slot.key_place), place), slot], "tuple")
+        return run.state.new_list(place, [Slot(Known(last, slot.key_place), place), slot], "tuple")
     if name == "move_to_end" and key is not None:
         known = key_of(key.value)
         slot = entry(cell, known)
@@ -315,7 +324,7 @@ def extend(run: Evaluator, cell: List, other: Value) -> None:
         run.state.write(cell, (*cell.content, *more))
 
 
-def _of_list(run: Evaluator, cell: List, name: str, arguments: Arguments, place: Place) -> Value:
+def _of_list(run: Evaluator, cell: List, name: str, arguments: Arguments, place: Place) -> Value:  # noqa: PLR0912 - one for each method
     if cell.kind == "set":
         return _of_set(run, cell, name, arguments, place)
     if cell.kind not in ("list", "tuple"):
@@ -335,7 +344,7 @@ def _of_list(run: Evaluator, cell: List, name: str, arguments: Arguments, place:
         run.state.write(cell, ())
         return nothing
     if name == "copy":
-        return run.state.list(cell.place, cell.content)
+        return run.state.new_list(cell.place, cell.content)
     if name in ("index", "count") and first is not None:
         items, wanted = [lowered(slot.value) for slot in items_of(cell)], lowered(first.value)
         return lifted(computed(lambda: getattr(items, name)(wanted)), place, run.state)
@@ -361,7 +370,7 @@ def _of_list(run: Evaluator, cell: List, name: str, arguments: Arguments, place:
         elif name == "sort":
             slots = in_order(run, slots, arguments.keywords)
         else:
-            raise NotKnown
+            raise NotKnown  # noqa: TRY301 - one way out
     except NotKnown:
         run.state.blur_list(cell)
         raise
@@ -397,7 +406,7 @@ def _of_set(run: Evaluator, cell: List, name: str, arguments: Arguments, place: 
             others = [lowered(slot.value) for slot in arguments.positional]
             computed(lambda: getattr(known, name)(*others))
             if name == "pop":
-                raise NotKnown
+                raise NotKnown  # noqa: TRY301 - one way out
         except NotKnown:
             run.state.blur_list(cell)
             raise
@@ -411,6 +420,6 @@ def _of_set(run: Evaluator, cell: List, name: str, arguments: Arguments, place: 
     return lifted(computed(lambda: getattr(known, name)(*others)), place, run.state)
 
 
-def cells_of(values: list[Value]) -> list[Changeable]:
+def cells_of(values: list[Value]) -> list[Value]:
     """Those of some values that can change."""
     return [value for value in values if isinstance(value, (Dict, List))]

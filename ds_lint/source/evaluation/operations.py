@@ -92,11 +92,13 @@ def lifted(value: Any, place: Place, state: Heap) -> Value:
     """A Python object as a value, all of it at one place, which writes more than one."""
     if isinstance(value, dict):
         entries = {key: Slot(lifted(one, place, state), place, place, is_fixed=True) for key, one in value.items()}
-        return state.dict(place, entries)
+        return state.new_dict(place, entries)
     for kind, name in ((list, "list"), (tuple, "tuple"), (set, "set"), (frozenset, "set")):
         if isinstance(value, kind):
             ordered = value if name != "set" else sorted(value, key=repr)
-            return state.list(place, [Slot(lifted(one, place, state), place, is_fixed=True) for one in ordered], name)
+            return state.new_list(
+                place, [Slot(lifted(one, place, state), place, is_fixed=True) for one in ordered], name
+            )
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return Undecided(place)
     if value is None or value is Ellipsis or isinstance(value, _SCALARS):
@@ -160,7 +162,8 @@ def formatted(text: str, values: Any) -> str:
     """``text % values``."""
     if "*" in text or _has_wide_numbers(text):
         raise NotKnown
-    return text % values
+    result: str = text % values
+    return result
 
 
 def _has_wide_numbers(text: str) -> bool:
@@ -189,6 +192,6 @@ def is_wide(arguments: list[Any]) -> bool:
     return any(isinstance(one, int) and not isinstance(one, bool) and abs(one) > _LARGEST_WIDTH for one in arguments)
 
 
-def path(parts: list[Any]) -> PurePath:
+def path(*parts: Any) -> PurePath:
     """The path that its parts make."""
     return PurePosixPath(*parts)

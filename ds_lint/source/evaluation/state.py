@@ -25,7 +25,7 @@ from ds_lint.source.evaluation.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterable
+    from collections.abc import Container, Hashable, Iterable, Mapping
 
     from ds_lint.source.evaluation.values import Place, Value
 
@@ -46,12 +46,12 @@ class Heap:
         self.trail: list[tuple[Changeable, Any]] = []
         self.serial = 0
 
-    def dict(self, place: Place, entries: dict[Hashable, Slot] | None = None, *, is_open: bool = False) -> Dict:
+    def new_dict(self, place: Place, entries: Mapping[Any, Slot] | None = None, *, is_open: bool = False) -> Dict:
         """A new dict."""
         self.serial += 1
-        return Dict(Table(entries or {}, is_open), place, self.serial)
+        return Dict(Table(dict(entries or {}), is_open), place, self.serial)
 
-    def list(self, place: Place, items: Iterable[Slot] | None, kind: str = "list") -> List:
+    def new_list(self, place: Place, items: Iterable[Slot] | None, kind: str = "list") -> List:
         """A new list, tuple, set or iterator."""
         self.serial += 1
         return List(kind, None if items is None else tuple(items), place, self.serial)
@@ -143,15 +143,20 @@ class Heap:
             for content in contents[1:]:
                 joined = join_contents(joined, content, self)
             if joined is not cell.content:
-                changed |= not _same_content(joined, cell.content)
+                is_new = bool(own)  # nothing from before can show it
+                changed |= not is_new and not _same_content(joined, cell.content, [one.born for one in branches])
                 self.write(cell, joined)
         return changed
 
 
-def _unknown_slot(slot: Slot, *, may_be_missing: bool = False) -> Slot:
+def _unknown_slot(slot: Slot, *, may_be_missing: bool = False, is_choice: bool = False) -> Slot:
     value = slot.value
+    if isinstance(value, Undecided) and slot.is_fixed and slot.may_be_missing == may_be_missing:
+        return slot
     if not isinstance(value, Undecided):
-        value = Undecided(slot.place, _cells(value))
+        known = value
+        value = Undecided(slot.place, _cells(known))
+        value.choices = (known,) if isinstance(known, Known) and is_choice else ()
     return Slot(value, slot.place, slot.key_place, is_fixed=True, may_be_missing=may_be_missing)
 
 
@@ -188,7 +193,22 @@ def join_values(one: Value, other: Value, state: Heap) -> Value:
                 lose(cell)
         cells = ()
     is_fraction = isinstance(one, Undecided) and one.is_fraction and isinstance(other, Undecided) and other.is_fraction
-    return Undecided(place_of(one), cells, is_fraction=is_fraction)
+    joined = Undecided(place_of(one), cells, is_fraction=is_fraction)
+    joined.choices = _choices(one, other)
+    return joined
+
+
+def _choices(one: Value, other: Value) -> tuple[Known, ...]:
+    """The texts and numbers that a value may be; none if one of them does not show, or if there are many."""
+    found: list[Known] = []
+    for value in (one, other):
+        if isinstance(value, Known):
+            found.append(value)
+        elif isinstance(value, Undecided) and value.choices:
+            found += value.choices
+        else:
+            return ()
+    return tuple(found) if len(found) <= _MOST_CANDIDATES else ()
 
 
 def place_of(value: Value) -> Place:
@@ -217,9 +237,13 @@ def join_slots(one: Slot | None, other: Slot | None, state: Heap) -> Slot:
     if one is None or other is None:
         only = one or other
         assert only is not None  # noqa: S101 - one of two that differ
-        return _unknown_slot(only, may_be_missing=True)
+        return _unknown_slot(only, may_be_missing=True, is_choice=True)
     if one is other:
         return one
+    if one.may_be_missing and one.is_fixed and isinstance(one.value, Undecided) and not one.value.choices:
+        more = _cells(other.value)
+        if all(cell in one.value.candidates for cell in more):
+            return one
     value = join_values(one.value, other.value, state)
     is_same_place = one.place == other.place and one.key_place == other.key_place
     return Slot(
@@ -236,38 +260,54 @@ def join_contents(one: Any, other: Any, state: Heap) -> Any:
     if one is other:
         return one
     if isinstance(one, Table):
-        keys = {**one.entries, **other.entries}
-        entries = {}
-        for key in keys:
-            left, right = one.entries.get(key), other.entries.get(key)
-            if (left is None and one.is_open) or (right is None and other.is_open):
-                entries[key] = _unknown_slot(left or right, may_be_missing=True)  # type: ignore[arg-type]
+        entries = dict(one.entries)
+        for key, right in other.entries.items():
+            left = entries.get(key)
+            if left is right:
+                continue
+            if left is None and one.is_open:
+                entries[key] = _unknown_slot(right, may_be_missing=True)
             else:
                 entries[key] = join_slots(left, right, state)
+        if len(entries) > len(other.entries):
+            for key, left in one.entries.items():
+                if key not in other.entries:
+                    entries[key] = _unknown_slot(left, may_be_missing=True, is_choice=not other.is_open)
         return Table(entries, one.is_open or other.is_open)
     if one is None or other is None or len(one) != len(other):
         return None
     return tuple(join_slots(left, right, state) for left, right in zip(one, other, strict=True))
 
 
-def _same_content(one: Any, other: Any) -> bool:
+def _same_content(one: Any, other: Any, born: list[range]) -> bool:
+    """Whether a content says the same as before; a cell that a branch has made itself is nothing new."""
     if isinstance(one, Table):
         return (
             one.is_open == other.is_open
             and len(one.entries) == len(other.entries)
-            and all(key in other.entries and _same_slot(slot, other.entries[key]) for key, slot in one.entries.items())
+            and all(
+                (known := other.entries.get(key)) is slot or (known is not None and _same_slot(slot, known, born))
+                for key, slot in one.entries.items()
+            )
         )
     if one is None or other is None:
         return one is other
-    return len(one) == len(other) and all(_same_slot(left, right) for left, right in zip(one, other, strict=True))
+    return len(one) == len(other) and all(_same_slot(left, right, born) for left, right in zip(one, other, strict=True))
 
 
-def _same_slot(one: Slot, other: Slot) -> bool:
+def _same_slot(one: Slot, other: Slot, born: list[range]) -> bool:
     if one.may_be_missing != other.may_be_missing:
         return False
     if isinstance(one.value, Undecided) and isinstance(other.value, Undecided):
-        return set(map(_site, one.value.candidates)) == set(map(_site, other.value.candidates))
+        before, after = (
+            {_site(cell) for cell in value.candidates if not _is_of(cell, born)} for value in (one.value, other.value)
+        )
+        return before == after and len(one.value.choices) == len(other.value.choices)
     return same(one.value, other.value)
+
+
+def _is_of(value: Value, born: list[range]) -> bool:
+    return isinstance(value, Changeable) and any(value.serial in numbers for numbers in born)
 
 
 def _site(value: Value) -> Any:

@@ -5,10 +5,10 @@ A value that may change is a cell, whose content is never changed but replaced, 
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Hashable
 
     Place = ast.AST | None  # the text that wrote a value
@@ -55,16 +55,17 @@ class Known:
 class Undecided:
     """A value that does not show.
 
-    ``candidates`` are what it may be: cells that a write through it may change, functions that a call may run. ``is_fraction`` tells the product of a
-    fraction and of what is not known, ``attributes`` what the module itself has set.
+    ``candidates`` are what it may be: cells that a write may change, functions that a call may run.
+    ``is_fraction`` tells the product of a fraction and of what does not show, ``attributes`` what the module has set.
     """
 
-    __slots__ = ("attributes", "candidates", "is_fraction", "place")
+    __slots__ = ("attributes", "candidates", "choices", "is_fraction", "place")
 
     def __init__(self, place: Place, candidates: tuple[Value, ...] = (), *, is_fraction: bool = False) -> None:
         self.place = place
         self.candidates = candidates
         self.is_fraction = is_fraction
+        self.choices: tuple[Known, ...] = ()  # one of which it is; empty if that does not show
         self.attributes: Dict | None = None
 
 
@@ -240,7 +241,10 @@ class Super(NamedTuple):
     receiver: Object | Class
 
 
-Value: TypeAlias = "Known | Undecided | Dict | List | View | ModuleFunction | Wrapped | Bound | Method | LibraryName | Class | Object | Super"
+Value: TypeAlias = (
+    "Known | Undecided | Dict | List | View | ModuleFunction | Wrapped | Bound | Method | LibraryName | Class | Object"
+    " | Super"
+)
 
 
 class Arguments(NamedTuple):
