@@ -585,3 +585,59 @@ def test_a_model_without_loaded_weights_that_is_built_before_the_config_is_known
     early = "\n".join([*script.split("\n")[1:2], *script.split("\n")[:1], *script.split("\n")[2:]])
     assert [(code, line) for code, line, _ in found(early, STAGE_3)] == [("DS825", 1)]
     assert found(script, STAGE_3) == []
+
+
+DEVICES = "import os\nimport torch\nimport torch.distributed as dist\n{}\n" + INITIALIZED
+TWO_NODES = "torchrun --nnodes 2 --nproc_per_node {} --rdzv_endpoint a:1 train.py"
+
+
+def devices(line, launch):
+    """The severities of DS867 for a launch."""
+    shown = read_training_script(DEVICES.format(line))
+    facts = LaunchFacts(
+        launches_in(launch, "run.sh", lambda _: None).launches[0],
+        Document("run.sh", "", None, []),
+        shown,
+        Document("train.py", DEVICES.format(line), None, []),
+    )
+    document = documents.from_bytes(json.dumps(STAGE_2).encode(), "ds.json")
+    report = linted(Basis(knowledge(Target())), [facts], lambda basis: lint(document, basis))
+    return [one.severity for one in report.findings if one.code == "DS867"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.set_device(dist.get_rank())",
+        "rank = int(os.environ['RANK'])\ntorch.cuda.set_device(rank)",
+        "rank = int(os.getenv('RANK', 0))\ndevice = torch.device(f'cuda:{rank}')",
+        "rank = dist.get_rank()\nif torch.cuda.is_available():\n    device = torch.device('cuda', rank)",
+        "from deepspeed.accelerator import get_accelerator\nget_accelerator().set_device(dist.get_rank())",
+        "def start():\n    torch.cuda.set_device(f'cuda:{dist.get_rank()}')\nstart()",
+    ],
+)
+def test_the_gpu_of_the_global_rank(line):
+    assert devices(line, TWO_NODES.format(8)) == ["error"]
+    assert devices(line, TWO_NODES.format(4)) == ["warning"]
+    assert devices(line, "CUDA_VISIBLE_DEVICES=0,1 " + TWO_NODES.format(2)) == ["error"]
+    assert devices(line, "CUDA_VISIBLE_DEVICES=0,1,2,3 " + TWO_NODES.format(2)) == []
+    assert devices(line, TWO_NODES.format(1)) == []
+    assert devices(line, "torchrun --nproc_per_node 8 train.py") == []
+    assert devices(line, "torchrun --nnodes $N --nproc_per_node 8 train.py") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+        "torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())",
+        "torch.cuda.set_device(dist.get_rank(group=of_node))",
+        "if is_one_node:\n    torch.cuda.set_device(dist.get_rank())",
+        "rank = args.local_rank if args.local_rank >= 0 else dist.get_rank()\ntorch.cuda.set_device(rank)",
+        "rank = dist.get_rank()\nrank = rank % 8\ntorch.cuda.set_device(rank)",
+        "rank = dist.get_rank()\nrank %= 8\ntorch.cuda.set_device(rank)",
+        "print(f'cuda:{dist.get_rank()}')",
+    ],
+)
+def test_other_numbers_of_gpus(line):
+    assert devices(line, TWO_NODES.format(8)) == []

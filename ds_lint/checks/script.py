@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ZERO = "zero_optimization"
 _STAGE = (ZERO, "stage")
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_GPUS_OF_NODE = 8  # of the machines that are rented and sold most
 _WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 _EMPTY_ADAPTERS = (
     " Every adapter weight of more elements than `stage3_param_persistence_threshold` is partitioned, and empty."
@@ -337,6 +338,37 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
             related=related,
             subject=trainer,
         )
+
+
+@rule("DS867", "device-of-global-rank", severity="error", effects=("risk",), keys=())
+def device_of_global_rank(config: Config) -> Iterator[Problem]:
+    """The number of a rank among all, taken for that of a GPU of its node.
+
+    Source: ``main`` in ``deepspeed/launcher/launch.py``, which counts RANK through all nodes.
+    """
+    calls, launch, nodes = _calls(config), config.facts.launch, config.facts.nodes
+    first = next(iter(config.root.members), None)
+    if calls is None or launch is None or calls.device is None or nodes is None or nodes < 2 or first is None:
+        return
+    device, processes, gpus = calls.device, launch.launch.processes_per_node, launch.launch.surroundings.gpus
+    if processes == 1 or (gpus is not None and processes is not None and gpus.number > processes):
+        return  # the second node may have a GPU of that number
+    is_whole_node = gpus is not None or (processes or 0) >= _GPUS_OF_NODE or launch.launch.launcher == "deepspeed"
+    stage = config.member(*_STAGE)
+    yield Problem(
+        _STAGE if stage is not None else None,
+        stage.value.span if stage is not None else first.key_span,
+        f"`{device.function}` takes GPU `{device.rank}`, {_at(config, device.place)}, on {nodes} nodes: "
+        + ("a rank of the second has none" if is_whole_node else "a rank of the second may have none")
+        + " of that number",
+        RISK,
+        help='Use `int(os.environ["LOCAL_RANK"])`, which every launcher sets. The ranks of the second node '
+        + (f"begin with {processes}" if processes is not None else "count on from the first")
+        + ", its GPUs with 0, and CUDA raises for an invalid device ordinal.",
+        label=f"{nodes} nodes",
+        severity=None if is_whole_node else "warning",
+        related=_related(config, device.place, "takes the GPU of the global rank"),
+    )
 
 
 def _calls(config: Config) -> ScriptCalls | None:

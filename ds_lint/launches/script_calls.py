@@ -15,6 +15,7 @@ from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
+from ds_lint.launches.script_devices import device_of_rank
 from ds_lint.launches.script_optimizers import handed_optimizers
 from ds_lint.launches.script_parser import script_parsers
 from ds_lint.launches.trained_names import TrainedNames, identifiers
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
     from ds_lint.launches.recomputation import Recomputation
+    from ds_lint.launches.script_devices import DeviceOfRank
     from ds_lint.launches.script_optimizers import ScriptOptimizers
     from ds_lint.launches.script_parser import ScriptParser
 
@@ -111,6 +113,7 @@ class ScriptCalls(NamedTuple):
     inference: InferenceCall | None
     recomputations: tuple[Recomputation, ...]
     parsers: tuple[ScriptParser, ...]
+    device: DeviceOfRank | None
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
@@ -145,6 +148,7 @@ class _CallReader:
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
             parsers=tuple(script_parsers(self.trained, self.imported)),
+            device=device_of_rank(self.trained, self.imported),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
