@@ -641,3 +641,61 @@ def test_the_gpu_of_the_global_rank(line):
 )
 def test_other_numbers_of_gpus(line):
     assert devices(line, TWO_NODES.format(8)) == []
+
+
+EMBEDDINGS = "size = model.get_input_embeddings().weight.shape[0]\nif size < 9:\n    model.resize_token_embeddings(9)\n"
+TOLD = (
+    "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+    'args = TrainingArguments("out", deepspeed="ds.json")\nmodel = AutoModelForCausalLM.from_pretrained("m")\n{}'
+    "trainer = Trainer(model, args)\ntrainer.train()\n"
+)
+COUNT = "n = sum(p.numel() for p in model.parameters())\n"
+TRAINABLE = "def count(model):\n    return sum(p.numel() for p in model.parameters() if p.requires_grad)\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "severity"),
+    [
+        (TOLD.format(EMBEDDINGS), "warning"),
+        (TOLD.format("e = model.get_output_embeddings()\nassert e.weight.size(0) == 9\n"), "warning"),
+        (TOLD.format(COUNT + "print(f'{n / 1e6:.1f}M')\n"), "info"),
+        (TOLD.format(TRAINABLE + "print(count(model))\n"), "info"),
+        (TOLD.format(COUNT + "rate = 1 / n\nset_rate(rate)\n"), "warning"),
+        (INITIALIZED + "if engine.module.head.weight.numel() > 9:\n    f()\n", "warning"),
+        (PREPARED + "logger.info('%d', sum(p.numel() for p in model.parameters()))\n", "info"),
+    ],
+)
+def test_shapes_of_partitioned_parameters(script, severity):
+    assert severities(script, STAGE_3) == [severity]
+    assert severities(script, STAGE_2) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        TOLD.format("with deepspeed.zero.GatheredParameters(e):\n    " + EMBEDDINGS.partition("\n")[0] + "\n"),
+        TOLD.format("model.resize_token_embeddings(9)\n" + EMBEDDINGS),
+        TOLD.format("n = sum(p.ds_numel if hasattr(p, 'ds_numel') else p.numel() for p in model.parameters())\n"),
+        TOLD.format("model = get_peft_model(model, lora)\n" + TRAINABLE + "print(count(model))\n"),
+        TOLD.format(COUNT).replace('("m")', '("m", load_in_4bit=True)'),
+        TOLD.format("n = sum(p.numel() for p in teacher.parameters())\n"),
+        TOLD.format("size = model.config.vocab_size\n"),
+        "model = Model()\n" + COUNT + INITIALIZED,
+    ],
+)
+def test_shapes_that_are_whole_or_not_known(script):
+    assert severities(script, STAGE_3) == []
+
+
+def severities(script, config):
+    """The severities of DS863."""
+    launch = launches_in("torchrun --nproc_per_node 2 train.py", "run.sh", lambda _: None).launches[0]
+    documents_of = (
+        Document("run.sh", "", None, []),
+        read_training_script(script),
+        Document("train.py", script, None, []),
+    )
+    facts = LaunchFacts(launch, *documents_of)
+    document = documents.from_bytes(json.dumps(config).encode(), "ds.json")
+    report = linted(Basis(knowledge(Target())), [facts], lambda basis: lint(document, basis))
+    return [one.severity for one in report.findings if one.code == "DS863"]

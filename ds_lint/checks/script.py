@@ -371,6 +371,41 @@ def device_of_global_rank(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS863", "shape-of-partitioned-parameter", severity="warning", effects=("wrong-result",), keys=(ZERO,))
+def shape_of_partitioned_parameter(config: Config) -> Iterator[Problem]:
+    """A shape, or a number of elements, of a parameter that is partitioned, and has none.
+
+    Source: ``free_param`` in ``deepspeed/runtime/zero/partition_parameters.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    if calls is None or stage is None or config.world_size == 1 or calls.quantized:
+        return
+    for read in calls.shapes:
+        if read.is_by_build and _builds_whole_models(config):
+            continue
+        yield Problem(
+            _STAGE,
+            stage.value.span,
+            f"`{read.code}`, {_at(config, read.place)}, "
+            + (
+                "counts none of the partitioned parameters"
+                if read.is_count
+                else "is empty: the parameter is partitioned"
+            ),
+            WRONG_RESULT,
+            help=(
+                'Count `getattr(p, "ds_numel", p.numel())` of each parameter.'
+                if read.is_count
+                else "Take the size from the config of the model, from `weight.ds_shape`, or inside "
+                "`deepspeed.zero.GatheredParameters`."
+            )
+            + " At stage 3 a partitioned parameter holds an empty tensor.",
+            label="partitions the weights",
+            severity="info" if read.is_shown else None,
+            related=_related(config, read.place, "0 elements"),
+        )
+
+
 def _calls(config: Config) -> ScriptCalls | None:
     """What the script does that the launch starts."""
     launch = config.facts.launch

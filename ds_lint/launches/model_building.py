@@ -48,6 +48,11 @@ class BuildReader:
         found = [self._is_built_in_parts(one) for one in made]
         return found[0] if found and all(one is found[0] for one in found) else None
 
+    def is_built_in_parts(self, model: ast.expr) -> bool:
+        """Whether the only expression that makes a model certainly builds it in partitions at stage 3."""
+        made = self.maker(model)
+        return isinstance(made, ast.Call) and self._is_built_in_parts(made) is True
+
     def maker(self, model: ast.expr) -> ast.expr | None:
         """The only expression that makes a model; None if it does not show."""
         made = list(islice(self._makers(model, _DEPTH), 2))

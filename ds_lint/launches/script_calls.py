@@ -13,6 +13,7 @@ from ds_lint.launches.aligned import AlignedReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.partitioned_shapes import ShapeReader
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.script_devices import device_of_rank
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.aligned import AlignedTraining
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
+    from ds_lint.launches.partitioned_shapes import ShapeRead
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_devices import DeviceOfRank
     from ds_lint.launches.script_optimizers import ScriptOptimizers
@@ -114,6 +116,7 @@ class ScriptCalls(NamedTuple):
     recomputations: tuple[Recomputation, ...]
     parsers: tuple[ScriptParser, ...]
     device: DeviceOfRank | None
+    shapes: tuple[ShapeRead, ...]
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
@@ -149,6 +152,7 @@ class _CallReader:
             recomputations=tuple(recomputations(self.names)),
             parsers=tuple(script_parsers(self.trained, self.imported)),
             device=device_of_rank(self.trained, self.imported),
+            shapes=tuple(ShapeReader(self.trained, self.builds).reads()),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

@@ -135,6 +135,18 @@ def test_weights_that_are_not_gathered_are_saved_empty(example: Example, tmp_pat
     assert all(size == (0 if "DS821" in codes(example) else number) for size, number in sizes)
 
 
+@pytest.mark.parametrize("example", of("DS863"))
+def test_a_partitioned_parameter_has_no_elements(example: Example, tmp_path: Path, model: Path) -> None:
+    done = ran(example, tmp_path, model)
+    assert done.is_complete, "\n".join(done.errors)
+    for answer in done.answers:
+        assert answer is not None
+        assert set(answer["numbers"]) == {"embedding_size", "parameters"}
+        for name, number in answer["numbers"].items():
+            whole = VOCABULARY if name == "embedding_size" else VOCABULARY * HIDDEN
+            assert (number == 0) if "DS863" in codes(example) else (number >= whole)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("example", of("DS822"))
 def test_a_rank_that_is_alone_does_not_come_to_its_end(example: Example, tmp_path: Path, model: Path) -> None:
