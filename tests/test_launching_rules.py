@@ -368,3 +368,10 @@ def test_a_file_of_arguments_that_is_no_longer_the_only_word(found, launch, is_f
     arguments |= {"output_dir": "out", "deepspeed": "ds.json", "learning_rate": 1e-5, "model_name_or_path": "m"}
     findings = found(launch, files={"train.py": ARGUMENT_FILE, "args.json": arguments}, codes="DS866")
     assert codes(findings) == ["DS866"] * is_found
+
+
+def test_launches_that_differ_only_in_the_option_that_is_added(found):
+    """The older launcher of PyTorch among launches by the newer one."""
+    files = {"train.py": PARSES.format("") + PLAIN, "b.sh": OLDER}
+    findings = found(OLDER.replace(".launch", ".run"), files=files, codes="DS866")
+    assert ["b.sh:1" in one["message"] for one in findings] == [True]

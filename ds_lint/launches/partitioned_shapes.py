@@ -131,9 +131,11 @@ class ShapeReader:
 
     def _is_shown(self, node: ast.AST, depth: int = _DEPTH) -> bool:
         """Whether a value is only printed."""
-        around, below = self.names.parents.get(node), node
+        below = node
+        around = self.names.parents.get(below)
         while isinstance(around, (ast.BinOp, ast.FormattedValue, ast.JoinedStr, ast.keyword, ast.Tuple, ast.Subscript)):
-            around, below = self.names.parents.get(around), around
+            below = around
+            around = self.names.parents.get(below)
         if isinstance(around, ast.Call) and below is not around.func:
             if _SHOWS.fullmatch(last_name(around)) is not None:
                 return True
