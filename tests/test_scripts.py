@@ -699,3 +699,28 @@ def severities(script, config):
     document = documents.from_bytes(json.dumps(config).encode(), "ds.json")
     report = linted(Basis(knowledge(Target())), [facts], lambda basis: lint(document, basis))
     return [one.severity for one in report.findings if one.code == "DS863"]
+
+
+COMPILES = "import torch\nmodel = Model()\n{}\n" + INITIALIZED
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [
+        (COMPILES.format("model = torch.compile(model)"), True),
+        (COMPILES.format("model = torch.compile(model, backend='eager')"), True),
+        ("import torch\n" + INITIALIZED.replace("model=model", "model=torch.compile(model)"), True),
+        ("import torch\ndef main():\n    model = torch.compile(load())\n    " + INITIALIZED + "main()\n", True),
+        (COMPILES.format("compiled = torch.compile(model)"), False),
+        (COMPILES.format("model = torch.compile(model, disable=is_debugged)"), False),
+        (COMPILES.format("if fast:\n    model = torch.compile(model)"), False),
+        (COMPILES.format("model = torch.compile(model)\nmodel = model._orig_mod"), False),
+        ("from ours import compile\nmodel = compile(model)\n" + INITIALIZED, False),
+        ("import torch\n" + INITIALIZED + "model = torch.compile(model)\n", False),
+        ("import torch\n" + INITIALIZED + "engine.compile()\n", False),
+    ],
+)
+def test_a_model_that_is_compiled_before_the_engine_has_it(script, is_found):
+    assert [code for code, _, _ in found(script, STAGE_3) if code == "DS865"] == ["DS865"] * is_found
+    assert [code for code, _, _ in found(script, STAGE_2) if code == "DS865"] == []
+    assert [code for code, _, _ in found(script, STAGE_3, deepspeed="0.9.0") if code == "DS865"] == []

@@ -8,6 +8,7 @@ from ds_lint.facts.model_requests import reference_model, ungathered_generation
 from ds_lint.semantics.constructors import has_kernel_of_gpu_only, offloads_optimizer
 from ds_lint.semantics.features import is_on, is_truthy, zero_stage
 from ds_lint.source.spelling import AUTO
+from ds_lint.targets.releases import allowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ ZERO = "zero_optimization"
 _STAGE = (ZERO, "stage")
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _GPUS_OF_NODE = 8  # of the machines that are rented and sold most
+# The releases of PyTorch that may not hand on what is set on a compiled module: the newest of each line.
+_LAST_WITHOUT_FORWARDING = ("2.0.1", "2.1.2", "2.2.2", "2.3.1", "2.4.1", "2.5.1")
 _WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 _EMPTY_ADAPTERS = (
     " Every adapter weight of more elements than `stage3_param_persistence_threshold` is partitioned, and empty."
@@ -404,6 +407,36 @@ def shape_of_partitioned_parameter(config: Config) -> Iterator[Problem]:
             severity="info" if read.is_shown else None,
             related=_related(config, read.place, "0 elements"),
         )
+
+
+@rule("DS865", "model-compiled-before-engine", severity="error", effects=("rejected",), keys=(ZERO,))
+def model_compiled_before_engine(config: Config) -> Iterator[Problem]:
+    """``deepspeed.initialize`` gets what ``torch.compile`` returns, at stage 3.
+
+    Source: ``_forward_prologue`` in ``deepspeed/runtime/engine.py`` marks the parameters of each module, and those of
+    the wrapper of torch are another dict: ``OptimizedModule.__setattr__`` in ``torch/_dynamo/eval_frame.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    compiled = calls.compiled if calls is not None else None
+    if compiled is None or stage is None or not config.knowledge.does("forward-marks-parameters-of-every-module"):
+        return
+    pin = config.basis.pins.get("torch")
+    if pin is not None and allowed(pin.specifier, _LAST_WITHOUT_FORWARDING):
+        return
+    yield Problem(
+        _STAGE,
+        stage.value.span,
+        f"`deepspeed.initialize`, {_at(config, compiled.engine_place)}, gets the model of `torch.compile`, "
+        f"{_at(config, compiled.place)}: the first forward pass raises at stage 3",
+        {"deepspeed": rejected("train")},
+        help="Give `deepspeed.initialize` the model itself, and call `engine.compile()` after it. DeepSpeed raises an "
+        "AttributeError for `_in_forward`.",
+        label="partitions the weights",
+        related=[
+            *_related(config, compiled.place, "compiled here"),
+            *_related(config, compiled.engine_place, "given to the engine"),
+        ],
+    )
 
 
 def _calls(config: Config) -> ScriptCalls | None:

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.compiled_model import compiled_model
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.compiled_model import CompiledModel
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
     from ds_lint.launches.partitioned_shapes import ShapeRead
@@ -117,6 +119,7 @@ class ScriptCalls(NamedTuple):
     parsers: tuple[ScriptParser, ...]
     device: DeviceOfRank | None
     shapes: tuple[ShapeRead, ...]
+    compiled: CompiledModel | None
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
@@ -153,6 +156,7 @@ class _CallReader:
             parsers=tuple(script_parsers(self.trained, self.imported)),
             device=device_of_rank(self.trained, self.imported),
             shapes=tuple(ShapeReader(self.trained, self.builds).reads()),
+            compiled=compiled_model(self.trained, self.imported),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
