@@ -391,6 +391,15 @@ def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
                 "the file, and raises"
             )
             outcome, severity = rejected("initialize"), None
+        elif parser.kind == "word":
+            word = launch.launch.first_word
+            if not word or launch.is_open:
+                continue
+            message = (
+                f"`{program}` puts `{option}=N` before {word}, {launch.origin}: `{parser.function}`, "
+                f"{launch.at(parser.place)}, is another word"
+            )
+            outcome, severity = RISK, None
         elif option in parser.takes:
             continue
         else:

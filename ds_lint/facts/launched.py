@@ -268,6 +268,7 @@ class LaunchFacts:
             self.splits_model,
             self.launch.added_option,
             self.launch.only_file,
+            self.launch.first_word,
         )
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])

@@ -86,6 +86,12 @@ class Launch(NamedTuple):
         return only if only.endswith(_OF_ARGUMENTS) and not only.startswith("-") and not self.loose else ""
 
     @property
+    def first_word(self) -> str:
+        """The first word behind the script if it is no option; empty if it is one, or not known."""
+        first = (self.flags[0] if self.flags else None) or "-"
+        return "" if first.startswith("-") or self.loose else first
+
+    @property
     def framework(self) -> Framework | None:
         """The framework whose program is started, by its name or as a module; None if only a recipe can tell it."""
         records = (self.record, by_module().get(self.script or ""))
