@@ -614,6 +614,9 @@ def devices(line, launch):
         "rank = dist.get_rank()\nif torch.cuda.is_available():\n    device = torch.device('cuda', rank)",
         "from deepspeed.accelerator import get_accelerator\nget_accelerator().set_device(dist.get_rank())",
         "def start():\n    torch.cuda.set_device(f'cuda:{dist.get_rank()}')\nstart()",
+        "model = Model().to(dist.get_rank())",
+        "device = f'cuda:{dist.get_rank()}'\nmodel = Model().to(device)",
+        "model = Model().cuda(int(os.environ['RANK']))",
     ],
 )
 def test_the_gpu_of_the_global_rank(line):
@@ -637,6 +640,9 @@ def test_the_gpu_of_the_global_rank(line):
         "rank = dist.get_rank()\nrank = rank % 8\ntorch.cuda.set_device(rank)",
         "rank = dist.get_rank()\nrank %= 8\ntorch.cuda.set_device(rank)",
         "print(f'cuda:{dist.get_rank()}')",
+        "model = Model().to(torch.bfloat16)",
+        "device = 'cuda'\nmodel = Model().to(device)",
+        "device = f'cuda:{os.environ[\"LOCAL_RANK\"]}'\nmodel = Model().to(device)",
     ],
 )
 def test_other_numbers_of_gpus(line):

@@ -54,10 +54,21 @@ class _DeviceReader:
             if literal(first) == "cuda" and len(call.args) == 2:
                 return call.args[1]
             return _number(first)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("cuda", "to") and len(call.args) == 1:
+            return self._moved_to(call.args[0])
         is_accelerator = isinstance(call.func, ast.Attribute) and call.func.attr == "set_device"
         if is_accelerator and ast.unparse(call.func).startswith(("get_accelerator()", "deepspeed.get_accelerator()")):
             return first
         return None
+
+    def _moved_to(self, device: ast.expr) -> ast.expr | None:
+        """The number of the GPU that something is moved to, also through a variable with its name."""
+        if isinstance(device, ast.Name):
+            found = self.names.assignments(device.id, device)
+            value = found[0].value if len(found) == 1 else None
+            if isinstance(value, ast.JoinedStr):
+                return _number(value)
+        return _number(device) if isinstance(device, ast.JoinedStr) else device
 
     def is_global_rank(self, node: ast.expr, depth: int = _DEPTH) -> bool:
         """Whether an expression is the number of the rank among all."""
