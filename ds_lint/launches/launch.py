@@ -87,7 +87,7 @@ class Launch(NamedTuple):
 
     @property
     def first_word(self) -> str:
-        """The first word behind the script if it is no option; empty if it is one, or not known."""
+        """The first word behind the script; empty if it is an option, or not known."""
         first = (self.flags[0] if self.flags else None) or "-"
         return "" if first.startswith("-") or self.loose else first
 

@@ -94,7 +94,7 @@ class _ParserReader:
 
     def _by_place(self) -> Iterator[ScriptParser]:
         """``sys.argv[1]``, if nothing tells that the script knows options before it."""
-        if any("local" in one.value or one.value.startswith("-") for one in self._texts()):
+        if any("local" in text or text.startswith("-") for text in self._texts()):
             return
         for use in self.names.uses.get("sys.argv", []):
             around = self.names.parents.get(use)
@@ -103,8 +103,8 @@ class _ParserReader:
                 yield ScriptParser("word", ast.unparse(around), place(around), ())
                 return
 
-    def _texts(self) -> Iterator[ast.Constant]:
-        return (one for one in self.names.every(ast.Constant) if isinstance(one.value, str))
+    def _texts(self) -> Iterator[str]:
+        return (one.value for one in self.names.every(ast.Constant) if isinstance(one.value, str))
 
     def _reads_words(self, call: ast.Call) -> bool:
         """Whether a call gets the whole command line, and refuses what is left."""
