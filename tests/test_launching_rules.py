@@ -368,3 +368,31 @@ def test_a_file_of_arguments_that_is_no_longer_the_only_word(found, launch, is_f
     arguments |= {"output_dir": "out", "deepspeed": "ds.json", "learning_rate": 1e-5, "model_name_or_path": "m"}
     findings = found(launch, files={"train.py": ARGUMENT_FILE, "args.json": arguments}, codes="DS866")
     assert codes(findings) == ["DS866"] * is_found
+
+
+def test_launches_that_differ_only_in_the_option_that_is_added(found):
+    """The older launcher of PyTorch among launches by the newer one."""
+    files = {"train.py": PARSES.format("") + PLAIN, "b.sh": OLDER}
+    findings = found(OLDER.replace(".launch", ".run"), files=files, codes="DS866")
+    assert ["b.sh:1" in one["message"] for one in findings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("launch", "before", "is_found"),
+    [
+        ("deepspeed train.py corpus.txt", "corpus = sys.argv[1]", True),
+        (OLDER.replace(CONFIG, "corpus.txt 3"), "corpus, steps = sys.argv[1], int(sys.argv[2])", True),
+        ("torchrun --nproc_per_node 2 train.py corpus.txt", "corpus = sys.argv[1]", False),
+        ("deepspeed --no_local_rank train.py corpus.txt", "corpus = sys.argv[1]", False),
+        ("deepspeed train.py --corpus corpus.txt", "corpus = sys.argv[1]", False),
+        ("deepspeed train.py $FILES", "corpus = sys.argv[1]", False),
+        ("deepspeed train.py corpus.txt", "corpus = sys.argv[-1]", False),
+        ("deepspeed train.py corpus.txt", "if len(sys.argv) == 2:\n    corpus = sys.argv[1]", False),
+        ("deepspeed train.py corpus.txt", "rank = sys.argv[1].replace('--local_rank=', '')", False),
+        ("deepspeed train.py corpus.txt", "corpus = [one for one in sys.argv if one[:1] != '-'][1]", False),
+        ("deepspeed train.py corpus.txt", "corpus = sys.argv[1:]", False),
+    ],
+)
+def test_a_word_that_is_taken_by_its_place(found, launch, before, is_found):
+    findings = found(launch, files={"train.py": f"import sys\n{before}\n{PLAIN}"}, codes="DS866")
+    assert [one["severity"] for one in findings] == ["error"] * is_found

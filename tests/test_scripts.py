@@ -728,3 +728,148 @@ def test_a_model_without_loaded_weights_that_is_built_before_the_config_is_known
     early = "\n".join([*script.split("\n")[1:2], *script.split("\n")[:1], *script.split("\n")[2:]])
     assert [(code, line) for code, line, _ in found(early, STAGE_3)] == [("DS825", 1)]
     assert found(script, STAGE_3) == []
+
+
+DEVICES = "import os\nimport torch\nimport torch.distributed as dist\n{}\n" + INITIALIZED
+TWO_NODES = "torchrun --nnodes 2 --nproc_per_node {} --rdzv_endpoint a:1 train.py"
+
+
+def devices(line, launch):
+    """The severities of DS867 for a launch."""
+    shown = read_training_script(DEVICES.format(line))
+    facts = LaunchFacts(
+        launches_in(launch, "run.sh", lambda _: None).launches[0],
+        Document("run.sh", "", None, []),
+        shown,
+        Document("train.py", DEVICES.format(line), None, []),
+    )
+    document = documents.from_bytes(json.dumps(STAGE_2).encode(), "ds.json")
+    report = linted(Basis(knowledge(Target())), [facts], lambda basis: lint(document, basis))
+    return [one.severity for one in report.findings if one.code == "DS867"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.set_device(dist.get_rank())",
+        "rank = int(os.environ['RANK'])\ntorch.cuda.set_device(rank)",
+        "rank = int(os.getenv('RANK', 0))\ndevice = torch.device(f'cuda:{rank}')",
+        "rank = dist.get_rank()\nif torch.cuda.is_available():\n    device = torch.device('cuda', rank)",
+        "from deepspeed.accelerator import get_accelerator\nget_accelerator().set_device(dist.get_rank())",
+        "def start():\n    torch.cuda.set_device(f'cuda:{dist.get_rank()}')\nstart()",
+        "model = Model().to(dist.get_rank())",
+        "device = f'cuda:{dist.get_rank()}'\nmodel = Model().to(device)",
+        "model = Model().cuda(int(os.environ['RANK']))",
+    ],
+)
+def test_the_gpu_of_the_global_rank(line):
+    assert devices(line, TWO_NODES.format(8)) == ["error"]
+    assert devices(line, TWO_NODES.format(4)) == ["warning"]
+    assert devices(line, "CUDA_VISIBLE_DEVICES=0,1 " + TWO_NODES.format(2)) == ["error"]
+    assert devices(line, "CUDA_VISIBLE_DEVICES=0,1,2,3 " + TWO_NODES.format(2)) == []
+    assert devices(line, TWO_NODES.format(1)) == []
+    assert devices(line, "torchrun --nproc_per_node 8 train.py") == []
+    assert devices(line, "torchrun --nnodes $N --nproc_per_node 8 train.py") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+        "torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())",
+        "torch.cuda.set_device(dist.get_rank(group=of_node))",
+        "if is_one_node:\n    torch.cuda.set_device(dist.get_rank())",
+        "rank = args.local_rank if args.local_rank >= 0 else dist.get_rank()\ntorch.cuda.set_device(rank)",
+        "rank = dist.get_rank()\nrank = rank % 8\ntorch.cuda.set_device(rank)",
+        "rank = dist.get_rank()\nrank %= 8\ntorch.cuda.set_device(rank)",
+        "print(f'cuda:{dist.get_rank()}')",
+        "model = Model().to(torch.bfloat16)",
+        "device = 'cuda'\nmodel = Model().to(device)",
+        "device = f'cuda:{os.environ[\"LOCAL_RANK\"]}'\nmodel = Model().to(device)",
+    ],
+)
+def test_other_numbers_of_gpus(line):
+    assert devices(line, TWO_NODES.format(8)) == []
+
+
+EMBEDDINGS = "size = model.get_input_embeddings().weight.shape[0]\nif size < 9:\n    model.resize_token_embeddings(9)\n"
+TOLD = (
+    "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+    'args = TrainingArguments("out", deepspeed="ds.json")\nmodel = AutoModelForCausalLM.from_pretrained("m")\n{}'
+    "trainer = Trainer(model, args)\ntrainer.train()\n"
+)
+COUNT = "n = sum(p.numel() for p in model.parameters())\n"
+TRAINABLE = "def count(model):\n    return sum(p.numel() for p in model.parameters() if p.requires_grad)\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "severity"),
+    [
+        (TOLD.format(EMBEDDINGS), "warning"),
+        (TOLD.format("e = model.get_output_embeddings()\nassert e.weight.size(0) == 9\n"), "warning"),
+        (TOLD.format(COUNT + "print(f'{n / 1e6:.1f}M')\n"), "info"),
+        (TOLD.format(TRAINABLE + "print(count(model))\n"), "info"),
+        (TOLD.format(COUNT + "rate = 1 / n\nset_rate(rate)\n"), "warning"),
+        (INITIALIZED + "if engine.module.head.weight.numel() > 9:\n    f()\n", "warning"),
+        (PREPARED + "logger.info('%d', sum(p.numel() for p in model.parameters()))\n", "info"),
+    ],
+)
+def test_shapes_of_partitioned_parameters(script, severity):
+    assert severities(script, STAGE_3) == [severity]
+    assert severities(script, STAGE_2) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        TOLD.format("with deepspeed.zero.GatheredParameters(e):\n    " + EMBEDDINGS.partition("\n")[0] + "\n"),
+        TOLD.format("model.resize_token_embeddings(9)\n" + EMBEDDINGS),
+        TOLD.format("n = sum(p.ds_numel if hasattr(p, 'ds_numel') else p.numel() for p in model.parameters())\n"),
+        TOLD.format("model = get_peft_model(model, lora)\n" + TRAINABLE + "print(count(model))\n"),
+        TOLD.format(COUNT).replace('("m")', '("m", load_in_4bit=True)'),
+        TOLD.format("n = sum(p.numel() for p in teacher.parameters())\n"),
+        TOLD.format("size = model.config.vocab_size\n"),
+        "model = Model()\n" + COUNT + INITIALIZED,
+    ],
+)
+def test_shapes_that_are_whole_or_not_known(script):
+    assert severities(script, STAGE_3) == []
+
+
+def severities(script, config):
+    """The severities of DS863."""
+    launch = launches_in("torchrun --nproc_per_node 2 train.py", "run.sh", lambda _: None).launches[0]
+    documents_of = (
+        Document("run.sh", "", None, []),
+        read_training_script(script),
+        Document("train.py", script, None, []),
+    )
+    facts = LaunchFacts(launch, *documents_of)
+    document = documents.from_bytes(json.dumps(config).encode(), "ds.json")
+    report = linted(Basis(knowledge(Target())), [facts], lambda basis: lint(document, basis))
+    return [one.severity for one in report.findings if one.code == "DS863"]
+
+
+COMPILES = "import torch\nmodel = Model()\n{}\n" + INITIALIZED
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [
+        (COMPILES.format("model = torch.compile(model)"), True),
+        (COMPILES.format("model = torch.compile(model, backend='eager')"), True),
+        ("import torch\n" + INITIALIZED.replace("model=model", "model=torch.compile(model)"), True),
+        ("import torch\ndef main():\n    model = torch.compile(load())\n    " + INITIALIZED + "main()\n", True),
+        (COMPILES.format("compiled = torch.compile(model)"), False),
+        (COMPILES.format("model = torch.compile(model, disable=is_debugged)"), False),
+        (COMPILES.format("if fast:\n    model = torch.compile(model)"), False),
+        (COMPILES.format("model = torch.compile(model)\nmodel = model._orig_mod"), False),
+        ("from ours import compile\nmodel = compile(model)\n" + INITIALIZED, False),
+        ("import torch\n" + INITIALIZED + "model = torch.compile(model)\n", False),
+        ("import torch\n" + INITIALIZED + "engine.compile()\n", False),
+    ],
+)
+def test_a_model_that_is_compiled_before_the_engine_has_it(script, is_found):
+    assert [code for code, _, _ in found(script, STAGE_3) if code == "DS865"] == ["DS865"] * is_found
+    assert [code for code, _, _ in found(script, STAGE_2) if code == "DS865"] == []
+    assert [code for code, _, _ in found(script, STAGE_3, deepspeed="0.9.0") if code == "DS865"] == []

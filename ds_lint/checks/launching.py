@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.diagnostics.finding import Severity, Stack
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.launches.surroundings import Surroundings
     from ds_lint.semantics.config import Config
@@ -426,16 +426,27 @@ def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
     if launch is None or launch.script is None:
         return
     option, program = launch.launch.added_option, _program(launch)
+    outcome: Outcome
+    severity: Severity | None
     for parser in launch.script.calls.parsers if option else ():
         if parser.kind == "file":
-            file = _only_file(launch)
-            if file is None:
+            file = launch.launch.only_file
+            if not file or launch.is_open:
                 continue
             message = (
                 f"`{program}` puts `{option}=N` before {file}, {launch.origin}: {launch.launch.script} does not read "
                 "the file, and raises"
             )
             outcome, severity = rejected("initialize"), None
+        elif parser.kind == "word":
+            word = launch.launch.first_word
+            if not word or launch.is_open:
+                continue
+            message = (
+                f"`{program}` puts `{option}=N` before {word}, {launch.origin}: `{parser.function}`, "
+                f"{launch.at(parser.place)}, is another word"
+            )
+            outcome, severity = RISK, None
         elif option in parser.takes:
             continue
         else:
@@ -575,13 +586,6 @@ def _may_be_with_dashes(config: Config) -> bool:
 
 def _program(launch: LaunchFacts) -> str:
     return launch.launch.launcher if launch.launch.launcher == "deepspeed" else "torch.distributed.launch"
-
-
-def _only_file(launch: LaunchFacts) -> str | None:
-    """The file that is the only word behind the script."""
-    words = launch.launch.flags
-    is_file = len(words) == 1 and (words[0] or "-").endswith((".json", ".yaml", ".yml"))
-    return words[0] if is_file and not launch.is_open else None
 
 
 def _how_to_parse(launch: LaunchFacts, option: str, *, takes: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from ds_lint.facts.model_requests import reference_model, ungathered_generation
 from ds_lint.semantics.constructors import has_kernel_of_gpu_only, offloads_optimizer
 from ds_lint.semantics.features import is_on, is_truthy, zero_stage
 from ds_lint.source.spelling import AUTO
+from ds_lint.targets.releases import allowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ ZERO = "zero_optimization"
 _STAGE = (ZERO, "stage")
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _OF_ENGINES: tuple[Stack, ...] = ("deepspeed", "accelerate")  # whose scripts call the engine themselves
+_GPUS_OF_NODE = 8  # of the machines that are rented and sold most
+# The releases of PyTorch that may not hand on what is set on a compiled module: the newest of each line.
+_LAST_WITHOUT_FORWARDING = ("2.0.1", "2.1.2", "2.2.2", "2.3.1", "2.4.1", "2.5.1")
 _WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 _EMPTY_ADAPTERS = (
     " Every adapter weight of more elements than `stage3_param_persistence_threshold` is partitioned, and empty."
@@ -445,6 +449,102 @@ def generation_not_synced(config: Config) -> Iterator[Problem]:
 def _makes(function: str) -> str:
     """What a function does to make a model."""
     return "loads" if function.endswith("from_pretrained") else "builds"
+
+
+@rule("DS867", "device-of-global-rank", severity="error", effects=("risk",), keys=())
+def device_of_global_rank(config: Config) -> Iterator[Problem]:
+    """The number of a rank among all, taken for that of a GPU of its node.
+
+    Source: ``main`` in ``deepspeed/launcher/launch.py``, which counts RANK through all nodes.
+    """
+    calls, launch, nodes = _calls(config), config.facts.launch, config.facts.nodes
+    first = next(iter(config.root.members), None)
+    if calls is None or launch is None or calls.device is None or nodes is None or nodes < 2 or first is None:
+        return
+    device, processes, gpus = calls.device, launch.launch.processes_per_node, launch.launch.surroundings.gpus
+    if processes == 1 or (gpus is not None and processes is not None and gpus.number > processes):
+        return  # the second node may have a GPU of that number
+    is_whole_node = gpus is not None or (processes or 0) >= _GPUS_OF_NODE or launch.launch.launcher == "deepspeed"
+    stage = config.member(*_STAGE)
+    yield Problem(
+        _STAGE if stage is not None else None,
+        stage.value.span if stage is not None else first.key_span,
+        f"`{device.function}` takes GPU `{device.rank}`, {_at(config, device.place)}, on {nodes} nodes: "
+        + ("a rank of the second has none" if is_whole_node else "a rank of the second may have none")
+        + " of that number",
+        RISK,
+        help='Use `int(os.environ["LOCAL_RANK"])`, which every launcher sets. The ranks of the second node '
+        + (f"begin with {processes}" if processes is not None else "count on from the first")
+        + ", its GPUs with 0, and CUDA raises for an invalid device ordinal.",
+        label=f"{nodes} nodes",
+        severity=None if is_whole_node else "warning",
+        related=_related(config, device.place, "takes the GPU of the global rank"),
+    )
+
+
+@rule("DS863", "shape-of-partitioned-parameter", severity="warning", effects=("wrong-result",), keys=(ZERO,))
+def shape_of_partitioned_parameter(config: Config) -> Iterator[Problem]:
+    """A shape, or a number of elements, of a parameter that is partitioned, and has none.
+
+    Source: ``free_param`` in ``deepspeed/runtime/zero/partition_parameters.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    if calls is None or stage is None or config.world_size == 1 or calls.quantized:
+        return
+    for read in calls.shapes:
+        if read.is_by_build and _builds_whole_models(config):
+            continue
+        yield Problem(
+            _STAGE,
+            stage.value.span,
+            f"`{read.code}`, {_at(config, read.place)}, "
+            + (
+                "counts none of the partitioned parameters"
+                if read.is_count
+                else "is empty: the parameter is partitioned"
+            ),
+            WRONG_RESULT,
+            help=(
+                'Count `getattr(p, "ds_numel", p.numel())` of each parameter.'
+                if read.is_count
+                else "Take the size from the config of the model, from `weight.ds_shape`, or inside "
+                "`deepspeed.zero.GatheredParameters`."
+            )
+            + " At stage 3 a partitioned parameter holds an empty tensor.",
+            label="partitions the weights",
+            severity="info" if read.is_shown else None,
+            related=_related(config, read.place, "0 elements"),
+        )
+
+
+@rule("DS865", "model-compiled-before-engine", severity="error", effects=("rejected",), keys=(ZERO,))
+def model_compiled_before_engine(config: Config) -> Iterator[Problem]:
+    """``deepspeed.initialize`` gets what ``torch.compile`` returns, at stage 3.
+
+    Source: ``_forward_prologue`` in ``deepspeed/runtime/engine.py`` marks the parameters of each module, and those of
+    the wrapper of torch are another dict: ``OptimizedModule.__setattr__`` in ``torch/_dynamo/eval_frame.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    compiled = calls.compiled if calls is not None else None
+    if compiled is None or stage is None or not config.knowledge.does("forward-marks-parameters-of-every-module"):
+        return
+    pin = config.basis.pins.get("torch")
+    if pin is not None and allowed(pin.specifier, _LAST_WITHOUT_FORWARDING):
+        return
+    yield Problem(
+        _STAGE,
+        stage.value.span,
+        f"`deepspeed.initialize`, {_at(config, compiled.engine_place)}, gets the model of `torch.compile`, "
+        f"{_at(config, compiled.place)}: the first forward pass raises at stage 3",
+        {"deepspeed": rejected("train")},
+        help="Give `deepspeed.initialize` the model itself, and call `engine.compile()` after it. DeepSpeed raises an "
+        "AttributeError for `_in_forward`.",
+        label="partitions the weights",
+        related=[
+            *_related(config, compiled.place, "compiled here"),
+            *_related(config, compiled.engine_place, "given to the engine"),
+        ],
+    )
 
 
 def _calls(config: Config) -> ScriptCalls | None:

@@ -320,6 +320,9 @@ class LaunchFacts:
             self.launch.gpu,
             self.sets_ranks,
             self.splits_model,
+            self.launch.added_option,
+            self.launch.only_file,
+            self.launch.first_word,
         )
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])

@@ -168,7 +168,9 @@ class EarlyConfigReader:
                 item.context_expr
                 for node in self.names.every(ast.With)
                 for item in node.items
-                if dotted_name(item.optional_vars) == given.id and self.names.places[node].scope is scope
+                if isinstance(item.optional_vars, ast.Name)
+                and item.optional_vars.id == given.id
+                and self.names.places[node].scope is scope
             ]
             given = opened[0] if len(opened) == 1 else None
         if isinstance(given, ast.Call) and dotted_name(given.func) == "open" and given.args:

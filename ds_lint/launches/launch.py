@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _OLDER_TORCHRUN = "torch.distributed.launch"
 _OTHER_WAYS = ("autotuning", "elastic_training")  # of ``deepspeed`` to start a script
+_OF_ARGUMENTS = (".json", ".yaml", ".yml")
 NO_LAUNCHER = ""  # of a script that nothing in the project starts
 
 
@@ -77,6 +78,18 @@ class Launch(NamedTuple):
             return "--local_rank" if starts_by_itself and not around.has("no_local_rank", *_OTHER_WAYS) else ""
         is_older = self.launcher == "torchrun" and _OLDER_TORCHRUN in self.command
         return "--local-rank" if is_older and not around.has("use_env") else ""
+
+    @property
+    def only_file(self) -> str:
+        """The file of arguments that is the only word behind the script; empty if it is not."""
+        only = (self.flags[0] if len(self.flags) == 1 else None) or ""
+        return only if only.endswith(_OF_ARGUMENTS) and not only.startswith("-") and not self.loose else ""
+
+    @property
+    def first_word(self) -> str:
+        """The first word behind the script; empty if it is an option, or not known."""
+        first = (self.flags[0] if self.flags else None) or "-"
+        return "" if first.startswith("-") or self.loose else first
 
     @property
     def framework(self) -> Framework | None:

@@ -86,6 +86,11 @@ class BuildReader:
         setup = (written(found[0].func), place(found[0].func)) if found else None
         return WholeModel(written(call.func), place(call.func), is_load, setup)
 
+    def is_built_in_parts(self, model: ast.expr) -> bool:
+        """Whether the only expression that makes a model certainly builds it in partitions at stage 3."""
+        made = self.maker(model)
+        return isinstance(made, ast.Call) and self._is_built_in_parts(made) is True
+
     def maker(self, model: ast.expr) -> ast.expr | None:
         """The only expression that makes a model; None if it does not show."""
         made = list(islice(self._makers(model, _DEPTH), 2))

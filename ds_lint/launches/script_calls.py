@@ -10,14 +10,17 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.compiled_model import compiled_model
 from ds_lint.launches.evaluation import EvaluationReader
 from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.partitioned_shapes import ShapeReader
 from ds_lint.launches.prepared_models import prepared_calls
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
+from ds_lint.launches.script_devices import device_of_rank
 from ds_lint.launches.script_optimizers import handed_optimizers
 from ds_lint.launches.script_parser import script_parsers
 from ds_lint.launches.second_models import SecondModel, SecondModelReader
@@ -29,14 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.compiled_model import CompiledModel
     from ds_lint.launches.evaluation import Evaluations
     from ds_lint.launches.generation import Generation
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
     from ds_lint.launches.model_sources import SourceReader
+    from ds_lint.launches.partitioned_shapes import ShapeRead
     from ds_lint.launches.prepared_models import PreparedCall
     from ds_lint.launches.recomputation import Recomputation
+    from ds_lint.launches.script_devices import DeviceOfRank
     from ds_lint.launches.script_optimizers import ScriptOptimizers
     from ds_lint.launches.script_parser import ScriptParser
     from ds_lint.launches.training_loop import TrainingLoop
@@ -129,6 +135,9 @@ class ScriptCalls(NamedTuple):
     parsers: tuple[ScriptParser, ...]
     loop: TrainingLoop | None
     prepared: tuple[PreparedCall, ...]
+    device: DeviceOfRank | None
+    shapes: tuple[ShapeRead, ...]
+    compiled: CompiledModel | None
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
@@ -170,6 +179,9 @@ class _CallReader:
             parsers=tuple(script_parsers(self.trained, self.imported)),
             loop=training_loop(self.trained, self.imported, self.sources),
             prepared=tuple(prepared_calls(self.trained, self.imported)),
+            device=device_of_rank(self.trained, self.imported),
+            shapes=tuple(ShapeReader(self.trained, self.builds).reads()),
+            compiled=compiled_model(self.trained, self.imported),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

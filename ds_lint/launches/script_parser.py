@@ -36,10 +36,11 @@ _DEPTH = 6  # functions that pass a parser on
 class ScriptParser(NamedTuple):
     """A parser that certainly reads the words of the script: ``takes`` are those of LOCAL_RANK that it knows.
 
-    ``kind`` is "parser", or "file" for a script that reads its arguments from a file if that is its only word.
+    ``kind`` is "parser", "file" for a script that reads its arguments from a file if that is its only word, or "word"
+    for one that takes a word by its place.
     """
 
-    kind: Literal["parser", "file"]
+    kind: Literal["parser", "file", "word"]
     function: str
     place: CodePlace
     takes: tuple[str, ...]
@@ -60,6 +61,7 @@ class _ParserReader:
     def read(self) -> Iterator[ScriptParser]:
         if self._changes_words():
             return
+        yield from self._by_place()
         for call in self.names.calls:
             method = getattr(call.func, "attr", "")
             if method == "parse_args" and self._reads_words(call):
@@ -89,6 +91,20 @@ class _ParserReader:
         return isinstance(around, ast.FormattedValue) or (
             isinstance(around, ast.Call) and dotted_name(around.func) in ("len", "print", "str")
         )
+
+    def _by_place(self) -> Iterator[ScriptParser]:
+        """``sys.argv[1]``, if nothing tells that the script knows options before it."""
+        if any("local" in text or text.startswith("-") for text in self._texts()):
+            return
+        for use in self.names.uses.get("sys.argv", []):
+            around = self.names.parents.get(use)
+            index = literal(around.slice) if isinstance(around, ast.Subscript) else None
+            if type(index) is int and index > 0 and isinstance(around, ast.Subscript) and self._runs(around):
+                yield ScriptParser("word", ast.unparse(around), place(around), ())
+                return
+
+    def _texts(self) -> Iterator[str]:
+        return (one.value for one in self.names.every(ast.Constant) if isinstance(one.value, str))
 
     def _reads_words(self, call: ast.Call) -> bool:
         """Whether a call gets the whole command line, and refuses what is left."""

@@ -141,6 +141,7 @@ NOT_SHOWN_BY_REFUSAL = {
     "expert-parallel-folds-with-tensor-parallel": "test_parallelism.py",
     "expert-parallel-takes-stage-3": "test_parallelism.py",
     "folding-refuses-stage-3": "test_parallelism.py",
+    "forward-marks-parameters-of-every-module": "test_scripts_truth.py",
     "super-offload-raises": "only 0.18.0 to 0.18.3, which were run by hand",
     "mesh-is-read-from-files": "test_rule_pages_truth.py, on the page of DS807",
     "tensor-parallel-sizes-must-agree": "test_parallelism.py",

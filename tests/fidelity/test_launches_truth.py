@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 import textwrap
+import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -268,6 +269,26 @@ def test_launchers_pass_the_local_rank(tmp_path: Path) -> None:
         assert added(f"python -m torch.distributed.launch {' '.join(words)} train.py") == "".join(
             one.partition("=")[0] for one in between
         )
+
+
+def test_ranks_count_on_through_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DS867: what ``deepspeed`` gives the processes of the second node, of two with two GPUs each."""
+    from deepspeed.launcher import launch
+
+    started: list[tuple[str, str]] = []
+
+    def start(_: list[str], env: dict[str, str]) -> types.SimpleNamespace:
+        started.append((env["RANK"], env["LOCAL_RANK"]))
+        if len(started) == 2:
+            raise _StartedError([])
+        return types.SimpleNamespace(pid=0)
+
+    world = base64.urlsafe_b64encode(json.dumps({"a": [0, 1], "b": [0, 1]}).encode()).decode()
+    monkeypatch.setattr(launch.subprocess, "Popen", start)
+    monkeypatch.setattr(sys, "argv", ["launch.py", f"--world_info={world}", "--node_rank=1", "train.py"])
+    with pytest.raises(_StartedError):
+        launch.main()
+    assert started == [("2", "0"), ("3", "1")]
 
 
 def added(command: str) -> str:

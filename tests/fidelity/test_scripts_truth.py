@@ -36,11 +36,13 @@ RAISES = {  # with these words, where a finding claims that the script raises
     "DS823": "ZeRO-Offload with a client provided optimizer",
     "DS827": "is not equal to micro_batch_per_gpu",
     "DS864": "not supported between instances",
+    "DS865": "_in_forward",
     "DS871": "Dummy",
     "DS872": "untested ZeRO Optimizer",
     "DS875": "with multiple models when using DeepSpeed",
     "DS880": "'weight' must be 2-D",
 }
+RAISING = ("DS820", "DS823", "DS827", "DS864", "DS865", "DS871", "DS872", "DS875", "DS880")  # of pages with scripts
 HIDDEN, VOCABULARY, RANK = 64, 128, 8
 NUMBERS = {"embed_tokens.weight": VOCABULARY * HIDDEN, "lora_A.weight": HIDDEN * RANK}
 WAITING = {"DS822", "DS869"}  # where ranks wait for each other
@@ -93,7 +95,7 @@ def codes(example: Example) -> set[str]:
     "example",
     [
         *for_inference(),
-        *(one for code in ("DS820", "DS823", "DS827", "DS864", "DS871", "DS872", "DS875", "DS880") for one in of(code)),
+        *(one for code in RAISING for one in of(code)),
     ],
 )
 def test_a_script_raises_where_a_finding_says(example: Example, tmp_path: Path, model: Path) -> None:
@@ -147,6 +149,18 @@ def test_weights_that_are_not_gathered_are_saved_empty(example: Example, tmp_pat
     ]
     assert sizes
     assert all(size == (0 if "DS821" in codes(example) else number) for size, number in sizes)
+
+
+@pytest.mark.parametrize("example", of("DS863"))
+def test_a_partitioned_parameter_has_no_elements(example: Example, tmp_path: Path, model: Path) -> None:
+    done = ran(example, tmp_path, model)
+    assert done.is_complete, "\n".join(done.errors)
+    for answer in done.answers:
+        assert answer is not None
+        assert set(answer["numbers"]) == {"embedding_size", "parameters"}
+        for name, number in answer["numbers"].items():
+            whole = VOCABULARY if name == "embedding_size" else VOCABULARY * HIDDEN
+            assert (number == 0) if "DS863" in codes(example) else (number >= whole)
 
 
 @pytest.mark.long

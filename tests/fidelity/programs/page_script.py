@@ -1,7 +1,8 @@
 """A training script of a rule page on this rank: ``page_script.py FOLDER STACK``, with train.py and config.json in it.
 
 ``model`` beside them is a small Llama. Told are the elements of the tensors in what the script saved, by name, and of
-the parameters of the models that ``from_pretrained`` returned, or that ``deepspeed.initialize`` got from the script.
+the parameters of the models that ``from_pretrained`` returned, or that ``deepspeed.initialize`` got from the script; and
+the variables of the script that are numbers.
 """
 
 from __future__ import annotations
@@ -56,4 +57,8 @@ else:
 names = runpy.run_path("train.py")  # kept, as the variables of a script live as long as it runs
 torch.distributed.barrier()
 found = [*Path("out").glob("*.safetensors")]
-answer(saved={name: tensor.numel() for path in found for name, tensor in load_file(path).items()}, loaded=loaded)
+answer(
+    saved={name: tensor.numel() for path in found for name, tensor in load_file(path).items()},
+    loaded=loaded,
+    numbers={name: value for name, value in names.items() if type(value) is int},
+)
