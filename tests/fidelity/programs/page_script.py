@@ -1,7 +1,7 @@
 """A training script of a rule page on this rank: ``page_script.py FOLDER STACK``, with train.py and config.json in it.
 
 ``model`` beside them is a small Llama. Told are the elements of the tensors in what the script saved, by name, and of
-the parameters of the models that ``from_pretrained`` returned, or that ``deepspeed.initialize`` got from the script; and
+the parameters of the models that ``from_pretrained`` returned or ``deepspeed.initialize`` got from the script; and
 the variables of the script that are numbers.
 """
 
