@@ -416,7 +416,7 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS866", "local-rank-not-parsed", severity="error", effects=("rejected", "risk"), keys=())
+@rule("DS866", "local-rank-not-parsed", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
 def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
     """A launcher that gives the script its local rank as an option, and a parser that does not know it.
 
@@ -443,8 +443,7 @@ def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
             if not word or launch.is_open:
                 continue
             message = (
-                f"`{program}` puts `{option}=N` before {word}, {launch.origin}: `{parser.function}`, "
-                f"{launch.at(parser.place)}, is another word"
+                f"`{program}` puts `{option}=N` before {word}, {launch.origin}: `{parser.function}` is another word"
             )
             outcome, severity = RISK, None
         elif option in parser.takes:
@@ -454,8 +453,8 @@ def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
             if is_older and not _may_be_with_dashes(config):
                 continue
             message = (
-                f"`{program}` passes `{option}=N`, {launch.origin}, which `{parser.function}`, "
-                f"{launch.at(parser.place)}, does not know: the script stops"
+                f"`{program}` passes `{option}=N`, {launch.origin}, which `{parser.function}` "
+                "does not know: the script stops"
             )
             outcome, severity = (RISK, "warning") if is_older else (rejected("initialize"), None)
         key, span = _place(config)

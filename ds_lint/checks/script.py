@@ -35,7 +35,7 @@ _EMPTY_ADAPTERS = (
 )
 
 
-@rule("DS820", "device-map-at-stage-3", severity="error", effects=("rejected",), keys=(ZERO,))
+@rule("DS820", "device-map-at-stage-3", severity="error", effects=("rejected",), keys=(ZERO,), elsewhere=True)
 def device_map_at_stage_3(config: Config) -> Iterator[Problem]:
     """``from_pretrained`` with a ``device_map``, or in older releases ``low_cpu_mem_usage``, at stage 3.
 
@@ -53,7 +53,7 @@ def device_map_at_stage_3(config: Config) -> Iterator[Problem]:
             yield Problem(
                 _STAGE,
                 stage.value.span,
-                f"`{load.function}` with `{argument}`, {_at(config, load.place)}, raises a ValueError at stage 3",
+                f"`{load.function}` with `{argument}` raises a ValueError at stage 3",
                 dict.fromkeys(_WITH_TRANSFORMERS, rejected("initialize")),
                 help=f"Delete `{argument}` from the call: stage 3 places the parameters itself.",
                 label="stage 3 places the parameters",
@@ -61,7 +61,14 @@ def device_map_at_stage_3(config: Config) -> Iterator[Problem]:
             )
 
 
-@rule("DS821", "ungathered-weights-saved", severity="error", effects=("wrong-result", "risk"), keys=(ZERO,))
+@rule(
+    "DS821",
+    "ungathered-weights-saved",
+    severity="error",
+    effects=("wrong-result", "risk"),
+    keys=(ZERO,),
+    elsewhere=True,
+)
 def ungathered_weights_saved(config: Config) -> Iterator[Problem]:
     """A state that is saved as a rank has it: partitioned parameters have no elements there."""
     calls, stage = _calls(config), _stage_3(config)
@@ -71,7 +78,7 @@ def ungathered_weights_saved(config: Config) -> Iterator[Problem]:
         yield Problem(
             _STAGE,
             stage.value.span,
-            f"`{save.function}`, {_at(config, save.place)}, saves "
+            f"`{save.function}` saves "
             f"{'large adapter weights' if save.is_adapter else 'partitioned parameters'} empty at stage 3",
             RISK if save.is_adapter else WRONG_RESULT,
             help=f"{_how_to_save(config)} The call saves what one rank has."
@@ -82,7 +89,7 @@ def ungathered_weights_saved(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS822", "called-on-one-rank", severity="error", effects=("risk",), keys=())
+@rule("DS822", "called-on-one-rank", severity="error", effects=("risk",), keys=(), elsewhere=True)
 def called_on_one_rank(config: Config) -> Iterator[Problem]:
     """A call that communicates with all ranks, under a condition that one of them meets."""
     calls, stage = _calls(config), config.member(*_STAGE)
@@ -94,7 +101,7 @@ def called_on_one_rank(config: Config) -> Iterator[Problem]:
         yield Problem(
             _STAGE,
             stage.value.span,
-            f"only one rank calls `{call.function}`, {_at(config, call.place)}, which "
+            f"only one rank calls `{call.function}`, which "
             + ("gathers weights from all ranks at stage 3" if call.at_stage_3 else "waits for all ranks")
             + ": the run hangs",
             RISK,
@@ -108,7 +115,7 @@ def called_on_one_rank(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS823", "client-optimizer-with-offload", severity="error", effects=("rejected",), keys=(ZERO,))
+@rule("DS823", "client-optimizer-with-offload", severity="error", effects=("rejected",), keys=(ZERO,), elsewhere=True)
 def client_optimizer_with_offload(config: Config) -> Iterator[Problem]:
     """An optimizer from the script that is not one of DeepSpeed's for the CPU, with ``offload_optimizer``.
 
@@ -130,7 +137,7 @@ def client_optimizer_with_offload(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         span,
-        f"the script passes {name}, {_at(config, made.place)}, but offload needs {taken}: deepspeed.initialize raises",
+        f"the script passes {name}, but offload needs {taken}: deepspeed.initialize raises",
         {"deepspeed": rejected("initialize")},
         help=f"Pass {taken}."
         if has_kernel_of_gpu_only(made.name)
@@ -140,7 +147,7 @@ def client_optimizer_with_offload(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS824", "autocast-around-engine", severity="error", effects=("rejected", "no-effect"), keys=())
+@rule("DS824", "autocast-around-engine", severity="error", effects=("rejected", "no-effect"), keys=(), elsewhere=True)
 def autocast_around_engine(config: Config) -> Iterator[Problem]:
     """The engine is called inside ``torch.autocast``, which DeepSpeed rejects, or switches off inside of the engine.
 
@@ -169,7 +176,7 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             first.key_span,
-            f"`torch.autocast` around `{call.function}(...)`, {_at(config, call.place)}, {happens}",
+            f"`torch.autocast` around `{call.function}(...)` {happens}",
             {config.stack: outcome},
             help="Delete the `torch.autocast` of the script, and set `torch_autocast` or `bf16` in the config."
             + (" The engine raises an AssertionError." if raises else " The engine disables autocast."),
@@ -201,8 +208,8 @@ def _autocast_of_trl(config: Config, calls: ScriptCalls, first: Member) -> Itera
     yield Problem(
         None,
         first.key_span,
-        f"{aligned.trainer} of trl {release} runs the model in `torch.autocast`, as it is quantized, "
-        f"{_at(config, quantized.place)}: the engine raises without `torch_autocast`",
+        f"{aligned.trainer} of trl {release} runs the model in `torch.autocast`, as it is quantized: "
+        "the engine raises without `torch_autocast`",
         {"trainer": rejected("train")},
         help="Upgrade DeepSpeed, or do not load the model in 4 bit. trl casts the adapters to bf16, and DeepSpeed "
         "raises an AssertionError in the first batch.",
@@ -211,7 +218,7 @@ def _autocast_of_trl(config: Config, calls: ScriptCalls, first: Member) -> Itera
     )
 
 
-@rule("DS825", "model-loaded-before-config", severity="warning", effects=("risk",), keys=(ZERO,))
+@rule("DS825", "model-loaded-before-config", severity="warning", effects=("risk",), keys=(ZERO,), elsewhere=True)
 def model_loaded_before_config(config: Config) -> Iterator[Problem]:
     """The model is loaded before transformers knows of stage 3.
 
@@ -229,8 +236,7 @@ def model_loaded_before_config(config: Config) -> Iterator[Problem]:
         yield Problem(
             _STAGE,
             stage.value.span,
-            f"`{function}`, {_at(config, made)}, runs before `{setup}`, {_at(config, place)}: "
-            f"every rank {does} the whole model",
+            f"`{function}` runs before `{setup}`, {_at(config, place)}: every rank {does} the whole model",
             RISK,
             help=f"Call `{setup}` before `{function}`, so that transformers knows of stage 3.",
             label="partitions the model too late",
@@ -247,16 +253,16 @@ def model_loaded_before_config(config: Config) -> Iterator[Problem]:
 def _made_whole(config: Config, whole: WholeModel, stage: Member) -> Problem:
     """A model that is made whole, although or because transformers does not know of stage 3."""
     makes = _makes(whole.function)
-    at, after = _at(config, whole.place), _at(config, whole.setup[1]) if whole.setup is not None else ""
+    after = _at(config, whole.setup[1]) if whole.setup is not None else ""
     every = f"every rank {makes} the whole model"
     if not whole.is_load:
-        message = f"`{whole.function}(...)`, {at}, is not partitioned by transformers: {every}"
+        message = f"`{whole.function}(...)` is not partitioned by transformers: {every}"
         advice = "Make it with `from_config` of its Auto class, or inside of `deepspeed.zero.Init`."
     elif whole.setup is not None:
-        message = f"`{whole.function}`, {at}, runs before `{whole.setup[0]}`, {after}: {every}"
+        message = f"`{whole.function}` runs before `{whole.setup[0]}`, {after}: {every}"
         advice = f"Call `{whole.setup[0]}` before `{whole.function}`, so that transformers knows of stage 3."
     else:
-        message = f"there is no `HfDeepSpeedConfig` before `{whole.function}`, {at}: {every}"
+        message = f"there is no `HfDeepSpeedConfig` before `{whole.function}`: {every}"
         advice = (
             "Assign `HfDeepSpeedConfig(config)`, with the config of the engine, to a variable before the model is "
             "made, and keep it: transformers then partitions the model as it makes it."
@@ -269,7 +275,7 @@ def _made_whole(config: Config, whole: WholeModel, stage: Member) -> Problem:
     )
 
 
-@rule("DS826", "config-not-kept-alive", severity="warning", effects=("risk",), keys=(ZERO,))
+@rule("DS826", "config-not-kept-alive", severity="warning", effects=("risk",), keys=(ZERO,), elsewhere=True)
 def config_not_kept_alive(config: Config) -> Iterator[Problem]:
     """An ``HfDeepSpeedConfig`` to which transformers has the only reference, a weak one.
 
@@ -282,7 +288,7 @@ def config_not_kept_alive(config: Config) -> Iterator[Problem]:
     yield Problem(
         _STAGE,
         stage.value.span,
-        f"no variable keeps the `HfDeepSpeedConfig` of {_at(config, unkept.place)} alive: `{unkept.load}`, "
+        f"no variable keeps the `HfDeepSpeedConfig` alive: `{unkept.load}`, "
         f"{_at(config, unkept.load_place)}, {_makes(unkept.load)} the whole model on every rank",
         {"deepspeed": RISK},
         help="Assign the object to a variable that lives as long as the model. transformers has only a weak "
@@ -295,7 +301,14 @@ def config_not_kept_alive(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS827", "batch-size-before-init", severity="error", effects=("rejected",), keys=("train_batch_size", ZERO))
+@rule(
+    "DS827",
+    "batch-size-before-init",
+    severity="error",
+    effects=("rejected",),
+    keys=("train_batch_size", ZERO),
+    elsewhere=True,
+)
 def batch_size_before_init(config: Config) -> Iterator[Problem]:
     """A config that is read for ``zero.Init`` before deepspeed.comm knows the number of ranks.
 
@@ -317,8 +330,7 @@ def batch_size_before_init(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("train_batch_size",) if member.key == "train_batch_size" else _STAGE,
         member.key_span if in_script else member.value.span,
-        f"`{early.function}`, {_at(config, early.place)}, runs before deepspeed.init_distributed and raises: "
-        f"{whole} is not {micro} * {steps} * 1",
+        f"`{early.function}` runs before deepspeed.init_distributed and raises: {whole} is not {micro} * {steps} * 1",
         rejected("initialize"),
         help="Call deepspeed.init_distributed() before the model is built, or "
         + (
@@ -332,7 +344,7 @@ def batch_size_before_init(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS864", "auto-read-by-zero-init", severity="error", effects=("rejected",), keys=_BATCH)
+@rule("DS864", "auto-read-by-zero-init", severity="error", effects=("rejected",), keys=_BATCH, elsewhere=True)
 def auto_read_by_zero_init(config: Config) -> Iterator[Problem]:
     """An "auto" in the config of an ``HfDeepSpeedConfig``, by which a model is built before the Trainer fills it in.
 
@@ -349,7 +361,7 @@ def auto_read_by_zero_init(config: Config) -> Iterator[Problem]:
         yield Problem(
             (name,),
             member.key_span,
-            f'`{early.function}`, {_at(config, early.place)}, reads `{name}` "auto" and raises: nothing filled it in',
+            f'`{early.function}` reads `{name}` "auto" and raises: nothing filled it in',
             dict.fromkeys(_WITH_TRANSFORMERS, rejected("initialize")),
             help="Delete the `HfDeepSpeedConfig` and make the training arguments or the Accelerator before the model: "
             'they tell transformers of stage 3, with values for "auto". DeepSpeed raises a TypeError.',
@@ -359,7 +371,7 @@ def auto_read_by_zero_init(config: Config) -> Iterator[Problem]:
         return
 
 
-@rule("DS828", "weights-gathered-per-token", severity="warning", effects=("risk",), keys=(ZERO,))
+@rule("DS828", "weights-gathered-per-token", severity="warning", effects=("risk",), keys=(ZERO,), elsewhere=True)
 def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
     """A trainer of trl that generates with partitioned weights.
 
@@ -369,11 +381,11 @@ def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
     given = ungathered_generation(launch) if launch is not None else None
     if given is None or stage is None or config.world_size == 1:
         return
-    setting, where, related = given
+    setting, _, related = given
     yield Problem(
         _STAGE,
         stage.value.span,
-        f"{setting} is false, {where}: at stage 3 every generated token gathers all weights",
+        f"{setting} is false: at stage 3 every generated token gathers all weights",
         {"trainer": RISK},
         help=f"Delete {setting} if a GPU has memory for the whole model, or generate with vLLM (`use_vllm`). "
         "Gathering them from all ranks, layer by layer, makes generation take many times as long.",
@@ -383,7 +395,14 @@ def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS829", "reference-model-before-schedule", severity="error", effects=("rejected",), keys=("scheduler",))
+@rule(
+    "DS829",
+    "reference-model-before-schedule",
+    severity="error",
+    effects=("rejected",),
+    keys=("scheduler",),
+    elsewhere=True,
+)
 def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
     """A trainer of trl with a reference model, and a schedule that the Trainer fills in when it trains.
 
@@ -393,7 +412,7 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
     given = reference_model(launch) if launch is not None else None
     if given is None or stage is None or config.written.at(("optimizer", "type")) is None:
         return
-    trainer, where, related = given
+    trainer, _, related = given
     for name in ("warmup_num_steps", "total_num_steps"):
         node = config.written.at(("scheduler", "params", name))
         if node is None or node.value != AUTO:
@@ -401,7 +420,7 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "params", name),
             node.span,
-            f'the reference model of {trainer}, {where}, gets `scheduler.params.{name}` "auto": the script raises',
+            f'the reference model of {trainer} gets `scheduler.params.{name}` "auto": the script raises',
             {"trainer": rejected("initialize")},
             help="Delete `scheduler`, and set `lr_scheduler_type` and `warmup_steps` in the training arguments. trl "
             'gives the reference model to DeepSpeed before the Trainer fills in "auto"; before 0.7.2 it does not, and '
@@ -412,7 +431,7 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS869", "generation-not-synced", severity="warning", effects=("risk",), keys=(ZERO,))
+@rule("DS869", "generation-not-synced", severity="warning", effects=("risk",), keys=(ZERO,), elsewhere=True)
 def generation_not_synced(config: Config) -> Iterator[Problem]:
     """Ranks that generate different texts with partitioned weights, without ``synced_gpus``.
 
@@ -437,7 +456,7 @@ def generation_not_synced(config: Config) -> Iterator[Problem]:
         yield Problem(
             _STAGE,
             stage.value.span,
-            f"`{call.function}`, {_at(config, call.place)},{why}: the run hangs once a rank has its text",
+            f"`{call.function}`{why}: the run hangs once a rank has its text",
             RISK,
             help=f"{advice}. The ranks generate texts of different lengths, and each token gathers weights from all "
             "ranks.",
@@ -451,7 +470,7 @@ def _makes(function: str) -> str:
     return "loads" if function.endswith("from_pretrained") else "builds"
 
 
-@rule("DS867", "device-of-global-rank", severity="error", effects=("risk",), keys=())
+@rule("DS867", "device-of-global-rank", severity="error", effects=("risk",), keys=(), elsewhere=True)
 def device_of_global_rank(config: Config) -> Iterator[Problem]:
     """The number of a rank among all, taken for that of a GPU of its node.
 
@@ -469,7 +488,7 @@ def device_of_global_rank(config: Config) -> Iterator[Problem]:
     yield Problem(
         _STAGE if stage is not None else None,
         stage.value.span if stage is not None else first.key_span,
-        f"`{device.function}` takes GPU `{device.rank}`, {_at(config, device.place)}, on {nodes} nodes: "
+        f"`{device.function}` takes GPU `{device.rank}` on {nodes} nodes: "
         + ("a rank of the second has none" if is_whole_node else "a rank of the second may have none")
         + " of that number",
         RISK,
@@ -482,7 +501,14 @@ def device_of_global_rank(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS863", "shape-of-partitioned-parameter", severity="warning", effects=("wrong-result",), keys=(ZERO,))
+@rule(
+    "DS863",
+    "shape-of-partitioned-parameter",
+    severity="warning",
+    effects=("wrong-result",),
+    keys=(ZERO,),
+    elsewhere=True,
+)
 def shape_of_partitioned_parameter(config: Config) -> Iterator[Problem]:
     """A shape, or a number of elements, of a parameter that is partitioned, and has none.
 
@@ -497,7 +523,7 @@ def shape_of_partitioned_parameter(config: Config) -> Iterator[Problem]:
         yield Problem(
             _STAGE,
             stage.value.span,
-            f"`{read.code}`, {_at(config, read.place)}, "
+            f"`{read.code}` "
             + (
                 "counts none of the partitioned parameters"
                 if read.is_count
@@ -517,7 +543,7 @@ def shape_of_partitioned_parameter(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS865", "model-compiled-before-engine", severity="error", effects=("rejected",), keys=(ZERO,))
+@rule("DS865", "model-compiled-before-engine", severity="error", effects=("rejected",), keys=(ZERO,), elsewhere=True)
 def model_compiled_before_engine(config: Config) -> Iterator[Problem]:
     """``deepspeed.initialize`` gets what ``torch.compile`` returns, at stage 3.
 
@@ -534,8 +560,8 @@ def model_compiled_before_engine(config: Config) -> Iterator[Problem]:
     yield Problem(
         _STAGE,
         stage.value.span,
-        f"`deepspeed.initialize`, {_at(config, compiled.engine_place)}, gets the model of `torch.compile`, "
-        f"{_at(config, compiled.place)}: the first forward pass raises at stage 3",
+        f"`deepspeed.initialize`, {_at(config, compiled.engine_place)}, gets the model of `torch.compile`: "
+        "the first forward pass raises at stage 3",
         {"deepspeed": rejected("train")},
         help="Give `deepspeed.initialize` the model itself, and call `engine.compile()` after it. DeepSpeed raises an "
         "AttributeError for `_in_forward`.",

@@ -95,7 +95,7 @@ def _dropped_by_trainer(config: Config, handed: ScriptOptimizers, launch: Launch
     )
 
 
-@rule("DS871", "placeholder-for-nothing", severity="error", effects=("rejected",), keys=())
+@rule("DS871", "placeholder-for-nothing", severity="error", effects=("rejected",), keys=(), elsewhere=True)
 def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
     """``DummyOptim`` or ``DummyScheduler`` of accelerate, which stand for a section that the config does not have.
 
@@ -132,7 +132,7 @@ def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.document_start,
-        f"the script passes {_named(made, '')}, {launch.at(made.place)}, but {why}: {raises}",
+        f"the script passes {_named(made, '')}, but {why}: {raises}",
         {"accelerate": rejected(stage)},
         help=advice,
         label="not what the script expects",
@@ -140,7 +140,7 @@ def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS872", "untested-script-optimizer", severity="error", effects=("rejected",), keys=(_ZERO,))
+@rule("DS872", "untested-script-optimizer", severity="error", effects=("rejected",), keys=(_ZERO,), elsewhere=True)
 def untested_script_optimizer(config: Config) -> Iterator[Problem]:
     """An optimizer of the script that DeepSpeed runs with ZeRO only if the config allows untested optimizers.
 
@@ -156,8 +156,7 @@ def untested_script_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         (_ZERO, "stage"),
         stage.value.span,
-        f"the script passes {name}, {launch.at(made.place)}, which DeepSpeed has not tested with ZeRO: "
-        "deepspeed.initialize raises",
+        f"the script passes {name}, which DeepSpeed has not tested with ZeRO: deepspeed.initialize raises",
         {"deepspeed": rejected("initialize")},
         help='Set "zero_allow_untested_optimizer": true, or pass AdamW.',
         label=f"untested with {name}",

@@ -25,7 +25,7 @@ _ENDINGS = {2: "nd", 3: "rd"}
 STEPS, CLIPPING = "gradient_accumulation_steps", "gradient_clipping"
 
 
-@rule("DS860", "accumulation-steps-overruled", severity="error", effects=("overridden",), keys=())
+@rule("DS860", "accumulation-steps-overruled", severity="error", effects=("overridden",), keys=(), elsewhere=True)
 def accumulation_steps_overruled(config: Config) -> Iterator[Problem]:
     """``Accelerator`` gets another ``gradient_accumulation_steps`` than the config has, which counts.
 
@@ -48,7 +48,7 @@ def accumulation_steps_overruled(config: Config) -> Iterator[Problem]:
             if is_there
             else f"Accelerate adds `{STEPS}` {steps} to the config, which wins over"
         )
-        + f" the {wanted:g} of `Accelerator(...)`, {launch.at(number.place)}",
+        + f" the {wanted:g} of `Accelerator(...)`",
         {"accelerate": OVERRIDDEN},
         help=f"{_how_to_leave_it(config)}, or set it to {wanted:g}. "
         f"Until then, an update has the gradients of {steps} and not of {wanted:g} batches.",
@@ -58,7 +58,9 @@ def accumulation_steps_overruled(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS861", "batches-not-accumulated", severity="error", effects=("wrong-result", "rejected"), keys=())
+@rule(
+    "DS861", "batches-not-accumulated", severity="error", effects=("wrong-result", "rejected"), keys=(), elsewhere=True
+)
 def batches_not_accumulated(config: Config) -> Iterator[Problem]:
     """A loop that lets the engine update at other batches than the config says.
 
@@ -83,7 +85,7 @@ def _updates_of_accelerate(config: Config, loop: TrainingLoop, launch: LaunchFac
     backward, rare = loop.backward, loop.step
     assert backward is not None  # noqa: S101 - the rule has looked
     if steps > 1 and config.knowledge.stack_does("accelerate-sets-the-boundary"):
-        message = f"`{backward.function}`, {launch.at(backward.place)}, runs outside of `accelerator.accumulate`: "
+        message = f"`{backward.function}` runs outside of `accelerator.accumulate`: "
         message += f"each batch is an update, with its gradient divided by {steps}"
         advice = f"Put the batch inside `with accelerator.accumulate(model):`, or set `{STEPS}` to 1. Accelerate steps "
         advice += "at every batch for which nothing says otherwise, and DeepSpeed still divides."
@@ -92,7 +94,7 @@ def _updates_of_accelerate(config: Config, loop: TrainingLoop, launch: LaunchFac
     wanted = _value(config, rare.number) if rare is not None and rare.number is not None else None
     if rare is None or wanted is None or wanted <= 1 or steps != 1:
         return
-    message = f"`{rare.function}` every {wanted:g} batches, {launch.at(rare.place)}, does nothing: "
+    message = f"`{rare.function}` every {wanted:g} batches does nothing: "
     message += f"`{backward.function}` updates the weights after each batch"
     advice = f"{_how_to_leave_it(config)}, pass {wanted:g} to `Accelerator`, and use `accelerator.accumulate(model)` "
     advice += "in place of the condition."
@@ -100,12 +102,11 @@ def _updates_of_accelerate(config: Config, loop: TrainingLoop, launch: LaunchFac
 
 
 def _updates_of_engine(config: Config, rare: RareStep, launch: LaunchFacts, steps: int) -> Iterator[Problem]:
-    at = launch.at(rare.place)
     advice = f"Call `{rare.function}` after each batch: the engine counts the calls, and updates the weights at the "
     advice += "last of them."
     if rare.number is None:
         if steps > 1:
-            message = f"`{rare.function}`, {at}, waits for a boundary that it has to count: the weights never change"
+            message = f"`{rare.function}` waits for a boundary that it has to count: the weights never change"
             yield _other_updates(config, message, advice, launch.related(rare.place, "never called"))
         return
     wanted = _value(config, rare.number)
@@ -113,11 +114,11 @@ def _updates_of_engine(config: Config, rare: RareStep, launch: LaunchFacts, step
         return
     related = launch.related(rare.place, "one of many batches")
     if steps > 1:
-        message = f"`{rare.function}` is called once in {wanted:g} batches, {at}, and updates the weights at every "
+        message = f"`{rare.function}` is called once in {wanted:g} batches, and updates the weights at every "
         message += f"{steps}{_ENDINGS.get(steps, 'th')} call: once in {wanted * steps:g} batches"
         yield _other_updates(config, message, advice, related)
     elif zero_stage(config) in (1, 2) and config.knowledge.does("gradients-between-steps-are-lost"):
-        message = f"`{rare.function}` is called once in {wanted:g} batches, {at}, but `{STEPS}` is 1: "
+        message = f"`{rare.function}` is called once in {wanted:g} batches, but `{STEPS}` is 1: "
         message += "the gradients of all other batches are lost"
         advice = f"Set `{STEPS}` to {wanted:g}, and call `{rare.function}` after each batch. The engine divides the "
         advice += "loss itself."
@@ -145,7 +146,7 @@ def _refused_no_sync(config: Config, loop: TrainingLoop, launch: LaunchFacts) ->
     yield Problem(
         None,
         first.key_span,
-        f"`{call.function}`, {launch.at(call.place)}, raises an AssertionError at stage {stage}: {why}",
+        f"`{call.function}` raises an AssertionError at stage {stage}: {why}",
         {config.stack or "deepspeed": rejected("train")},
         help=advice,
         label="does not work with `no_sync`",
@@ -161,7 +162,7 @@ def _other_updates(config: Config, message: str, advice: str, related: list[Rela
     return Problem(path, span, message, outcomes, help=advice, label=label, related=related)
 
 
-@rule("DS862", "loss-divided-twice", severity="error", effects=("wrong-result",), keys=())
+@rule("DS862", "loss-divided-twice", severity="error", effects=("wrong-result",), keys=(), elsewhere=True)
 def loss_divided_twice(config: Config) -> Iterator[Problem]:
     """The script divides the loss by the number of steps that the engine divides it by, too.
 
@@ -177,7 +178,7 @@ def loss_divided_twice(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         span,
-        f"the script divides the loss by {divisor:g}, {launch.at(loop.divisor.place)}, and `{loop.backward.function}` "
+        f"the script divides the loss by {divisor:g}, and `{loop.backward.function}` "
         f"divides it by {steps}: gradients are {divisor:g} times too small",
         {config.stack: WRONG_RESULT},
         help=f"Do not divide the loss: DeepSpeed divides it by `{STEPS}`.",
@@ -186,7 +187,14 @@ def loss_divided_twice(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS873", "clipping-left-to-config", severity="warning", effects=("wrong-result", "rejected"), keys=())
+@rule(
+    "DS873",
+    "clipping-left-to-config",
+    severity="warning",
+    effects=("wrong-result", "rejected"),
+    keys=(),
+    elsewhere=True,
+)
 def clipping_left_to_config(config: Config) -> Iterator[Problem]:
     """The script clips gradients, but the engine has them, and clips at ``gradient_clipping``.
 
@@ -217,7 +225,7 @@ def _clip(config: Config, clip: ClipCall, launch: LaunchFacts, happens: str, out
     return Problem(
         path,
         span,
-        f"`{clip.function}`, {launch.at(clip.place)}, {happens}",
+        f"`{clip.function}` {happens}",
         {config.stack or "deepspeed": outcome},
         help=(f"Set `{CLIPPING}` to {wanted:g}, and delete" if is_by_norm else f"Set `{CLIPPING}`, and delete")
         + " the call. "
@@ -233,7 +241,7 @@ def _clip(config: Config, clip: ClipCall, launch: LaunchFacts, happens: str, out
     )
 
 
-@rule("DS874", "backward-of-torch", severity="error", effects=("wrong-result", "rejected"), keys=())
+@rule("DS874", "backward-of-torch", severity="error", effects=("wrong-result", "rejected"), keys=(), elsewhere=True)
 def backward_of_torch(config: Config) -> Iterator[Problem]:
     """``loss.backward()`` where the engine has to make the gradients.
 
@@ -254,7 +262,7 @@ def backward_of_torch(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         first.key_span,
-        f"`{bare.function}()`, {launch.at(bare.place)}, {happens}",
+        f"`{bare.function}()` {happens}",
         {stack: outcome},
         help=f"Call `{instead}`."
         + (" Accelerate's `optimizer.step()` does nothing with DeepSpeed." if stack == "accelerate" else ""),
@@ -263,7 +271,7 @@ def backward_of_torch(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS875", "several-models-prepared", severity="error", effects=("rejected",), keys=())
+@rule("DS875", "several-models-prepared", severity="error", effects=("rejected",), keys=(), elsewhere=True)
 def several_models_prepared(config: Config) -> Iterator[Problem]:
     """``accelerator.prepare`` gets several models, of which it can make one engine.
 
@@ -278,8 +286,7 @@ def several_models_prepared(config: Config) -> Iterator[Problem]:
             yield Problem(
                 None,
                 first.key_span,
-                f"`{call.function}`, {launch.at(call.place)}, gets {call.models} models: with DeepSpeed it raises an "
-                "AssertionError",
+                f"`{call.function}` gets {call.models} models: with DeepSpeed it raises an AssertionError",
                 {"accelerate": rejected("initialize")},
                 help="Prepare one model with its optimizer. Train others with a plugin and an `Accelerator` of their "
                 "own, and do not prepare what is not trained, or make one module of all.",
