@@ -11,6 +11,7 @@ from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
+from ds_lint.facts.reached_calls import reached
 from ds_lint.facts.script_training import StartedScript, script_training
 from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
@@ -86,7 +87,7 @@ class LaunchFacts:
     ) -> None:
         self.launch = launch
         self.document = document
-        self.script = script
+        self.script = None if script is None else reached(script, launch)
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
         self.names_experts = False
@@ -335,10 +336,15 @@ class LaunchFacts:
     @property
     def sets_ranks(self) -> bool:
         """Whether the script may tell its process which rank it is, or start the ranks itself, as Lightning does."""
-        document = self.script_document
         if self.fills_in or (self.script is not None and self.script.ranks is not None):
             return True
-        return document is not None and _has(_SETS_RANKS, document.text)
+        return any(_has(_SETS_RANKS, text) for text in self._texts)
+
+    @property
+    def _texts(self) -> list[str]:
+        """The text of the script, and of the one that calls it."""
+        document, script = self.script_document, self.script
+        return [one for one in (document and document.text, script and script.caller) if one]
 
     @property
     def script_path(self) -> str | None:
@@ -360,8 +366,8 @@ class LaunchFacts:
         """Whether ranks may share a copy of the model, although no key of the config tells so: they count as one."""
         if self.is_open and self.stack != "trainer":
             return True
-        document, arguments = self.script_document, self.launch.arguments
-        is_in_script = document is not None and _has(_SPLITS_MODEL, document.text)
+        arguments = self.launch.arguments
+        is_in_script = any(_has(_SPLITS_MODEL, text) for text in self._texts)
         return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
 
     @property

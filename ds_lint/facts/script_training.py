@@ -106,7 +106,7 @@ def _made(started: StartedScript, way: ArgumentsWay) -> _MadeArguments:
         if is_before:
             given.pop(name, None)
             defaults[name] = UNKNOWN
-    if not way.of.is_known:
+    if not way.of.is_known or (way.of.library == TRL and not _are_of_trl(way)):
         given, defaults = {}, dict.fromkeys(names, UNKNOWN)
     return _MadeArguments(given, defaults, way.of.changes)
 
@@ -128,6 +128,12 @@ def _unknown_of(library: str) -> set[str]:
         return set()
     states = tables.load("recipes")["frameworks"]["TRL"]["states"]
     return {name for state in states for name in (*state["unknown"], *state["sets"])}
+
+
+def _are_of_trl(way: ArgumentsWay) -> bool:
+    """Whether a call gives nothing that the classes of old releases of trl have, which were no TrainingArguments."""
+    names = {*tables.load("transformers")["training_arguments"], *tables.load("recipes")["frameworks"]["TRL"]["fields"]}
+    return names.issuperset({*way.given} - {*way.of.fields})
 
 
 def _flags(started: StartedScript, way: ArgumentsWay) -> dict[str, Argument]:

@@ -25,6 +25,7 @@ from ds_lint.source.python_names import ModuleNames, dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.trained_names import TrainedNames
 
 SETUPS = ("Accelerator", "HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "parse_args_into_dataclasses", "parse_dict")
@@ -43,7 +44,8 @@ class ModelLoad(NamedTuple):
     ``device_map`` is where a map is given that is not None, ``low_memory`` where ``low_cpu_mem_usage`` is true.
     ``dtype`` is the one that the call asks for as torch names it, or "auto"; "" if none, None if it is not known.
     ``is_after_setup`` says that what tells transformers the config was made before. ``setup_after`` is the first such
-    call if all come later and the model is trained, with its function.
+    call if all come later and the model is trained, with its function. ``conditions`` are expressions of the arguments
+    of the script, each with whether it has to hold for the call to run.
     """
 
     function: str
@@ -53,13 +55,15 @@ class ModelLoad(NamedTuple):
     dtype: str | None
     is_after_setup: bool
     setup_after: tuple[str, CodePlace] | None
+    conditions: tuple[tuple[str, bool], ...]
 
 
 class QuantizedLoad(NamedTuple):
-    """A model is loaded with this argument, which is true."""
+    """A model is loaded with this argument, which is true, under these conditions."""
 
     argument: str
     place: CodePlace
+    conditions: tuple[tuple[str, bool], ...]
 
 
 class UnkeptConfig(NamedTuple):
@@ -86,10 +90,13 @@ class EarlyPartition(NamedTuple):
 class LoadReader:
     """The loads of a module."""
 
-    def __init__(self, names: ModuleNames, trained: TrainedNames, imported: ImportedNames) -> None:
+    def __init__(
+        self, names: ModuleNames, trained: TrainedNames, imported: ImportedNames, sources: SourceReader
+    ) -> None:
         self.names = names
         self.trained = trained
         self.imported = imported
+        self.sources = sources
         self.calls = list(self._calls())
         self.setups = list(self._setups())
 
@@ -106,20 +113,22 @@ class LoadReader:
                 _dtype(call),
                 any(self.trained.precedes(setup, call) for setup in self.setups),
                 self._setup_after(call),
+                self.sources.conditions(call) or (),
             )
 
-    def quantized(self) -> QuantizedLoad | None:
-        """The first load of a quantized model."""
+    def quantized(self) -> Iterator[QuantizedLoad]:
+        """The loads of quantized models."""
         for call in self.calls:
+            conditions = self.sources.conditions(call) or ()
             for name in _QUANTIZED:
                 if literal(keyword(call, name)) is True:
-                    return QuantizedLoad(name, place(call.func))
+                    yield QuantizedLoad(name, place(call.func), conditions)
             config = self.trained.meant(keyword(call, "quantization_config"))
             if isinstance(config, ast.Call) and dotted_name(config.func).endswith("BitsAndBytesConfig"):
+                conditions = (*conditions, *(self.sources.conditions(config) or ()))
                 for name in _QUANTIZED:
                     if literal(keyword(config, name)) is True:
-                        return QuantizedLoad(name, place(config.func))
-        return None
+                        yield QuantizedLoad(name, place(config.func), conditions)
 
     def unkept(self) -> UnkeptConfig | None:
         """The first ``HfDeepSpeedConfig`` that does not live until the next load."""

@@ -78,7 +78,7 @@ class SourceReader:
 
     def _of(self, call: ast.Call, given: ast.expr | None) -> Iterator[ModelSource]:
         """The sources that a call stands for: one for each value that the variable with the name may have."""
-        around = self._conditions(call)
+        around = self.conditions(call)
         if around is None:
             return
         target, has_rivals = self._target(call)
@@ -101,7 +101,7 @@ class SourceReader:
             return [(node, ())]
         values = []
         for one in found:
-            conditions = self._conditions(one.value) if one.value is not None else None
+            conditions = self.conditions(one.value) if one.value is not None else None
             if conditions is not None:
                 values.append((one.value, conditions))
         return values or [(node, ())]
@@ -136,7 +136,7 @@ class SourceReader:
 
     # --------------------------------------------------------------------------------------------------- conditions
 
-    def _conditions(self, node: ast.AST, depth: int = _DEPTH) -> tuple[tuple[str, bool], ...] | None:
+    def conditions(self, node: ast.AST, depth: int = _DEPTH) -> tuple[tuple[str, bool], ...] | None:
         """What has to hold for a node to run; None if nothing calls its function."""
         found: list[tuple[str, bool]] = []
         below, around = node, self.names.parents.get(node)
@@ -158,7 +158,7 @@ class SourceReader:
         calls = self.trained.calls_of(around)
         if len(calls) != 1:
             return tuple(found)
-        outer = self._conditions(calls[0], depth - 1)
+        outer = self.conditions(calls[0], depth - 1)
         return None if outer is None else (*found, *outer)
 
     def _case(self, case: ast.match_case) -> str:

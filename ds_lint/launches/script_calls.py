@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.aligned import AlignedTraining
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
+    from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_optimizers import ScriptOptimizers
 
@@ -86,10 +87,11 @@ class ScriptCalls(NamedTuple):
     """What a script does; two scripts with the same calls contradict a config in the same way.
 
     ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
+    ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself.
     """
 
     loads: tuple[ModelLoad, ...]
-    quantized: QuantizedLoad | None
+    quantizations: tuple[QuantizedLoad, ...]
     unkept: UnkeptConfig | None
     early: EarlyPartition | None
     ungathered: tuple[UngatheredSave, ...]
@@ -103,25 +105,31 @@ class ScriptCalls(NamedTuple):
     aligned: AlignedTraining | None
     inference: InferenceCall | None
     recomputations: tuple[Recomputation, ...]
+    chooses_checkpoints: bool
+
+    @property
+    def quantized(self) -> QuantizedLoad | None:
+        """The first load of a quantized model; None if there is none."""
+        return next(iter(self.quantizations), None)
 
 
-def read_calls(trained: TrainedNames, imported: ImportedNames) -> ScriptCalls:
+def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
     """The calls of a script."""
-    return _CallReader(trained, imported).read()
+    return _CallReader(trained, imported, sources).read()
 
 
 class _CallReader:
-    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+    def __init__(self, trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> None:
         self.names = names = trained.names
         self.trained = trained
         self.imported = imported
-        self.loading = LoadReader(names, trained, imported)
+        self.loading = LoadReader(names, trained, imported, sources)
         self.builds = BuildReader(names, trained, imported, self.loading)
 
     def read(self) -> ScriptCalls:
         return ScriptCalls(
             loads=tuple(self.loading.loads()),
-            quantized=self.loading.quantized(),
+            quantizations=tuple(self.loading.quantized()),
             unkept=self.loading.unkept(),
             early=self.loading.early(),
             ungathered=tuple(self._ungathered()),
@@ -135,6 +143,7 @@ class _CallReader:
             aligned=AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference=inference(self.names, self.trained, self.imported),
             recomputations=tuple(recomputations(self.names)),
+            chooses_checkpoints=any(last_name(call) == "set_state_dict_type" for call in self.names.calls),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

@@ -41,6 +41,7 @@ _OF_OPTIMIZERS = (
     "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_ratio", "warmup_steps",
 )  # fmt: skip
 _LIGHTNINGS = "DeepSpeedStrategy"
+_OF_OLD_PPO = {"log_with", "model_name", "ppo_epochs", "steps", "target_kl"}  # of trl before 0.12
 _LOADERS = ("from_pretrained", "from_config")
 
 
@@ -56,7 +57,7 @@ class TrainingScript(NamedTuple):
     path of a DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the
     batch size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``ranks`` are those
     that it starts itself, None if it starts none. ``path`` is that of the module of the project that does all this,
-    where the script only calls it; else "".
+    where the script only calls it, and ``caller`` is the text of that script; else both are "".
     """
 
     stack: Stack | None
@@ -76,6 +77,7 @@ class TrainingScript(NamedTuple):
     calls: ScriptCalls
     ranks: OwnRanks | None
     path: str = ""
+    caller: str = ""
 
     @property
     def depends_on_flags(self) -> bool:
@@ -100,8 +102,8 @@ def _shows(script: TrainingScript) -> bool:
 
 def _called(module: ScriptModule) -> TrainingScript | None:
     """The one module of the project that trains, of those whose functions a script calls."""
-    found = [script for other in module.function_modules() if _shows(script := _read(other)._replace(path=other.path))]
-    return found[0] if len(found) == 1 else None
+    found = [(other, script) for other in module.function_modules() if _shows(script := _read(other))]
+    return found[0][1]._replace(path=found[0][0].path, caller=module.text) if len(found) == 1 else None
 
 
 def _read(module: ScriptModule) -> TrainingScript:
@@ -117,7 +119,7 @@ def _read(module: ScriptModule) -> TrainingScript:
     keywords = dict(ways[0].given) if len(ways) == 1 and not ways[0].takes_flags else {}
     keywords.update(_resumed(module, sources))
     return TrainingScript(
-        stack=_stack(names, called),
+        stack=_stack(names, called, ways),
         parses_flags=any(parser in called for parser in PARSERS),
         ways=tuple(ways),
         changes=later_changes(module, sources),
@@ -131,18 +133,21 @@ def _read(module: ScriptModule) -> TrainingScript:
         config=next(configs(module, options, ways), None),
         fills_in=_LIGHTNINGS in called,
         is_configured_by_trl=any(way.of.library == TRL for way in ways),
-        calls=read_calls(trained, imported),
+        calls=read_calls(trained, imported, sources),
         ranks=own_ranks(names, imported),
     )
 
 
-def _stack(names: ModuleNames, called: dict[str, ast.Call]) -> Stack | None:
+def _stack(names: ModuleNames, called: dict[str, ast.Call], ways: list[ArgumentsWay]) -> Stack | None:
     """Who makes the engine, told by what the script calls."""
     found: list[Stack] = []
     if any(dotted_name(call.func) in ("deepspeed.initialize", "ds.initialize") for call in names.calls):
         found.append("deepspeed")
     if _LIGHTNINGS in called:  # which calls deepspeed.initialize
         found.append("deepspeed")
+    is_old = any(way.of.name.endswith("PPOConfig") and not _OF_OLD_PPO.isdisjoint(way.given) for way in ways)
+    if is_old:  # whose PPOTrainer had its own loop, and whose PPOConfig were no TrainingArguments
+        return "accelerate"
     if any(re.fullmatch(r"\w*Trainer", name) for name in called) and "fit" not in called:
         found.append("trainer")
     if "Accelerator" in called and "trainer" not in found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import named_or_in
-from ds_lint.launches.launch import without_launcher
+from ds_lint.launches.launch import module_places, without_launcher
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.project.launches import (
     Naming,
@@ -106,12 +106,8 @@ def add_launches(
 
 
 def _modules(directory: str, documents: dict[str, Document], session: Session) -> Iterator[str]:
-    """The modules that name one of these configs, which nothing has named yet."""
-    names = {
-        os.path.basename(one.path)
-        for one in documents.values()
-        if one.language == "json" and not session.has_material(one.path)
-    }
+    """The modules that name one of these configs."""
+    names = {os.path.basename(one.path) for one in documents.values() if one.language == "json"}
     yield from modules_naming(
         directory,
         names,
@@ -359,8 +355,9 @@ class LaunchingProject:
         """The script of the project that a launch starts, also as the module behind ``-m``."""
         name = launch.script or ""
         path = self.located(launch, name, by)
-        if path is None and all(part.isidentifier() for part in name.split(".")):
-            path = self.located(launch, f"{name.replace('.', '/')}.py", by)
+        places = iter(module_places(name))
+        while path is None and (place := next(places, None)) is not None:
+            path = self.located(launch, place, by)
         return path
 
     def document_at(self, path: str) -> Document | None:
