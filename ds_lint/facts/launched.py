@@ -329,7 +329,12 @@ class LaunchFacts:
     def _open_training(self) -> TrainingArguments:
         """The training arguments of which any may be on the command line: those that the script itself passes count."""
         script = self.script
-        if script is None or self.recipe is not None or any(way.takes_flags for way in script.ways) or not script.ways:
+        if (
+            script is None
+            or self.recipe is not None
+            or not script.ways
+            or any(way.takes_flags and way.words is None for way in script.ways)
+        ):
             return TrainingArguments({}, self.origin, are_taken=True).without_defaults()
         return self._training_of(script, is_loose=True)
 
@@ -412,8 +417,8 @@ class LaunchFacts:
             span = self.flag(name)
             line, _ = self.document.position(span.start)
             overrides[name] = override(value, f"{self.document.path}:{line}", self.document, span)
-        takes_file = self.script is not None and any(way.file is not None for way in self.script.ways)
-        framework = launched.framework or (SCRIPT.name if takes_file else None)
+        takes_recipe = self.script is not None and self.script.takes_recipe
+        framework = launched.framework or (SCRIPT.name if takes_recipe else None)
         recipe = TrainingRecipe(document, framework, overrides)
         return recipe if recipe.framework else None
 

@@ -12,7 +12,7 @@ from ds_lint.source.python_syntax import parsed
 from ds_lint.source.python_values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
     # Finds the module of a dotted name, which begins with a dot for each level of a relative import, for the module
@@ -101,23 +101,23 @@ class ScriptModule:
             return f"{module}.{name}"
         return other.class_of(name)
 
-    def function_modules(self) -> list[ScriptModule]:
-        """The modules of the project from which it imports functions that it calls."""
-        found: dict[str, ScriptModule] = {}
+    def called_functions(self) -> Iterator[tuple[ScriptModule, str]]:
+        """The functions of other modules of the project that it imports and calls, by their names there."""
         called = {dotted_name(call.func) for call in self.names.calls}
         for statement in self.names.imports:
             for alias in statement.names:
+                bound = alias.asname or alias.name
                 if isinstance(statement, ast.ImportFrom):
                     module = f"{'.' * statement.level}{statement.module or ''}"
-                    bound = alias.asname or alias.name
-                    names = [module, f"{module}{'' if module.endswith('.') else '.'}{alias.name}"]
+                    if bound in called and (other := self.other(module)) is not None:
+                        yield other, alias.name
+                    below = f"{module}{'' if module.endswith('.') else '.'}{alias.name}"  # a module of the package
                 else:
-                    bound, names = alias.asname or alias.name, [alias.name]
-                uses = [name for name in called if name == bound or name.startswith(f"{bound}.")]
-                for name in names if uses else ():
-                    if (other := self.other(name)) is not None:
-                        found.setdefault(other.path, other)
-        return list(found.values())
+                    below = alias.name
+                for name in called:
+                    owner, _, function = name.rpartition(".")
+                    if owner == bound and (other := self.other(below)) is not None:
+                        yield other, function
 
 
 def _module(path: str, text: str, find: FindModule | None, depth: int) -> ScriptModule | None:

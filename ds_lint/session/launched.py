@@ -106,8 +106,8 @@ def add_launches(
 
 
 def _modules(directory: str, documents: dict[str, Document], session: Session) -> Iterator[str]:
-    """The modules that name one of these configs."""
-    names = {os.path.basename(one.path) for one in documents.values() if one.language == "json"}
+    """The modules that name one of these configs, or of these recipes."""
+    names = {os.path.basename(one.path) for one in documents.values() if one.language == "json" or one.kind == "recipe"}
     yield from modules_naming(
         directory,
         names,
