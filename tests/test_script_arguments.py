@@ -194,6 +194,23 @@ def test_a_script_alone_reaches_the_config_that_it_names(run, write):
     assert found["path"].endswith("ds.json")
 
 
+IMPORTED = f"OTHER = {DS!r}\nCONFIG = { {**DS, 'train_micro_batch_size_per_gpu': 3}!r}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "is_found"),
+    [
+        ("from configs import CONFIG\n", True),
+        ("from configs import CONFIG\nCONFIG['train_micro_batch_size_per_gpu'] = 4\n", False),
+        ("from elsewhere import CONFIG\n", False),
+    ],
+)
+def test_a_config_that_another_module_has_is_checked_as_the_script_uses_it(run, write, before, is_found):
+    write({"configs.py": IMPORTED, "train.py": called("CONFIG", before=before)})
+    found = [(one["path"].rpartition("/")[2], one["message"][:38]) for one in mismatches(run)]
+    assert found == [("configs.py", "`train_micro_batch_size_per_gpu` is 3,")] * is_found
+
+
 QUANTIZED = """\
 from dataclasses import dataclass
 import transformers

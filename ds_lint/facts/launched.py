@@ -230,6 +230,8 @@ class LaunchFacts:
 
     def may_name(self, config: Document) -> bool:
         """Whether this is the config that the launch names, and not its data, or another one in the same script."""
+        if config.is_python and self._is_of_module(config):
+            return self.imports(config)
         if self.launch.deepspeed_config is None and config.language == "json":
             from ds_lint.source.recognition import may_be_named  # few arguments are JSON files
 
@@ -240,6 +242,17 @@ class LaunchFacts:
             return True
         line, _ = config.position(config.root.span.start)
         return self.written[0] <= line <= self.written[1]
+
+    def imports(self, config: Document) -> bool:
+        """Whether this is the dict of another module that the script hands to DeepSpeed."""
+        named = self.script.imported_config if self.script is not None else None
+        start = config.root.span.start if config.root is not None else None
+        return named is not None and self._is_of_module(config) and start == named[1]
+
+    def _is_of_module(self, config: Document) -> bool:
+        """Whether a config is in the module from which the script imports its own."""
+        named = self.script.imported_config if self.script is not None else None
+        return named is not None and os.path.abspath(named[0]) == os.path.abspath(config.path)
 
     @property
     def documents(self) -> list[Document]:

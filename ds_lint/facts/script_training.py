@@ -71,11 +71,21 @@ def script_training(started: StartedScript) -> TrainingArguments:
         if name in fields:
             given.pop(name, None)
             defaults[name] = UNKNOWN
-    is_own = any(way.of.fields for way in script.ways)
-    of = str(script.path or started.launch.script) if is_own else ""
     return TrainingArguments(
-        given, started.origin, are_taken=True, defaults=defaults, defaults_of=of, later=_of_fields(later)
+        given,
+        started.origin,
+        are_taken=True,
+        defaults=defaults,
+        defaults_of=_who_has_defaults(started),
+        later=_of_fields(later),
     )
+
+
+def _who_has_defaults(started: StartedScript) -> str:
+    """The module whose defaults count over those of transformers: the script, or one that it imports the class from."""
+    own = [way.of.path for way in started.script.ways if way.of.fields]
+    script = str(started.launch.script)
+    return "" if not own else own[0] if own[0] and not own[0].endswith(script) else script
 
 
 def _of_fields(given: dict[str, Argument]) -> dict[str, Argument]:

@@ -73,6 +73,18 @@ def _path(node: ast.expr, module: ScriptModule, options: Mapping[str, ScriptArgu
         yield path
 
 
+def imported_config(module: ScriptModule) -> tuple[str, int] | None:
+    """The config that a script imports as a dict and only hands to DeepSpeed: its module, and where it begins there."""
+    for call in module.names.calls:
+        for keyword in call.keywords:
+            value = keyword.value
+            if keyword.arg in _KEYWORDS and isinstance(value, ast.Name) and _is_taken(value, module.names):
+                found = module.imported_dict(value.id)
+                if found is not None and all(_is_taken(use, module.names) for use in module.names.uses[value.id]):
+                    return found
+    return None
+
+
 def changed_keys(module: ScriptModule) -> tuple[tuple[str, ...], ...]:
     """The keys of the config that a script loads from a file, changes and hands to DeepSpeed."""
     found: dict[tuple[str, ...], None] = {}

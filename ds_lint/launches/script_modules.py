@@ -101,6 +101,19 @@ class ScriptModule:
             return f"{module}.{name}"
         return other.class_of(name)
 
+    def imported_dict(self, name: str) -> tuple[str, int] | None:
+        """The path of the module that assigns an imported variable once, and where the dict begins that it gets."""
+        for statement in self.names.every(ast.ImportFrom):
+            for alias in statement.names:
+                if name != (alias.asname or alias.name):
+                    continue
+                other = self.other(f"{'.' * statement.level}{statement.module or ''}")
+                found = other.names.assignments(alias.name, other.names.module) if other is not None else []
+                value = found[0].value if len(found) == 1 else None
+                if other is not None and isinstance(value, ast.Dict):
+                    return other.path, other.values.span(value).start
+        return None
+
     def called_functions(self) -> Iterator[tuple[ScriptModule, str]]:
         """The functions of other modules of the project that it imports and calls, by their names there."""
         called = {dotted_name(call.func) for call in self.names.calls}

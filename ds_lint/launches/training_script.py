@@ -14,7 +14,7 @@ from ds_lint.launches.later_changes import later_changes
 from ds_lint.launches.model_sources import SourceReader
 from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import last_name, place
-from ds_lint.launches.script_configs import changed_keys, configs
+from ds_lint.launches.script_configs import changed_keys, configs, imported_config
 from ds_lint.launches.script_modules import ScriptModule
 from ds_lint.launches.script_options import script_arguments
 from ds_lint.launches.script_ranks import own_ranks
@@ -58,12 +58,13 @@ class TrainingScript(NamedTuple):
     that load the model that it trains, ``arguments`` those of its command line, and ``model_classes`` the classes of
     transformers that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of
     transformers. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the
-    path of a DeepSpeed config that it names, ``changed_keys`` are those that it changes in it, and ``expressions`` what
-    it writes into dicts of its own that its arguments decide, by their texts. ``fills_in`` says that what takes the
-    config adds keys, as Lightning adds the batch size. ``is_configured_by_trl`` says that its training arguments are of
-    a class of trl. ``ranks`` are those that it starts itself, None if it starts none. ``path`` is that of the module of
-    the project that does all this, where the script only calls it, and ``caller`` is the text of that script; else both
-    are "".
+    path of a DeepSpeed config that it names, and ``imported_config`` the path of the module that has it as a dict, with
+    the offset of the dict. ``changed_keys`` are those that it changes in a config that it loads, and ``expressions``
+    what it writes into dicts of its own that its arguments decide, by their texts. ``fills_in`` says that what takes
+    the config adds keys, as Lightning adds the batch size. ``is_configured_by_trl`` says that its training arguments
+    are of a class of trl. ``ranks`` are those that it starts itself, None if it starts none. ``path`` is that of the
+    module of the project that does all this, where the script only calls it, and ``caller`` is the text of that script;
+    else both are "".
     """
 
     stack: Stack | None
@@ -79,6 +80,7 @@ class TrainingScript(NamedTuple):
     sets_leaf_modules: bool
     may_run_own_models: bool
     config: str | None
+    imported_config: tuple[str, int] | None
     changed_keys: tuple[tuple[str, ...], ...]
     expressions: dict[str, str]
     fills_in: bool
@@ -156,6 +158,7 @@ def _read(module: ScriptModule) -> TrainingScript:
         sets_leaf_modules=any(name.startswith("set_z3_leaf_module") for name in called),
         may_run_own_models=not model_classes or None in model_classes or _runs_own_code(names),
         config=next(configs(module, options, ways), None),
+        imported_config=imported_config(module),
         changed_keys=changed_keys(module),
         expressions=dict(_expressions(module, sources)),
         fills_in=_LIGHTNINGS in called,

@@ -32,6 +32,11 @@ def from_document(document: Document, basis: Basis) -> Config:
         from ds_lint.semantics.launched_values import as_launched  # few configs are checked with a launch
 
         root = as_launched(document, root, basis.facts.launch)
+        if document.is_fragment and basis.facts.launch.imports(document):
+            from copy import copy
+
+            document = copy(document)  # as that of the script is whole
+            document.is_fragment = False
     config = Config(document, root, basis)
     if config.facts.training is None:
         return config

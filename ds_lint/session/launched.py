@@ -106,8 +106,10 @@ def add_launches(
 
 
 def _modules(directory: str, documents: dict[str, Document], session: Session) -> Iterator[str]:
-    """The modules that name one of these configs, or of these recipes."""
+    """The modules that name one of these configs or recipes, or import a module that has a config."""
     names = {os.path.basename(one.path) for one in documents.values() if one.language == "json" or one.kind == "recipe"}
+    held = (os.path.basename(one.path) for one in documents.values() if one.is_python and one.is_fragment)
+    names.update(f"{name.removesuffix('.py')} import" for name in held)
     yield from modules_naming(
         directory,
         names,
@@ -331,6 +333,8 @@ class LaunchingProject:
                 yield from self.named_in(path)
         if recipe is not None:
             yield recipe.document.path
+        if facts.script is not None and facts.script.imported_config is not None:
+            yield facts.script.imported_config[0]
 
     def named_in(self, path: str) -> Iterator[str]:
         """The DeepSpeed config that a YAML of Accelerate names."""

@@ -59,7 +59,7 @@ class ModuleNames:
         self.places: dict[ast.AST, StatementPlace] = {}
         self._blocks = 0
         self._assignments: dict[tuple[Scope | None, str], list[Assignment]] = {}
-        self._module = module
+        self.module = module
         self._nodes: dict[type[ast.AST], list[ast.AST]] = {}
         self._enter(module)
 
@@ -128,7 +128,7 @@ class ModuleNames:
         return found
 
     def _around(self, scope: Scope) -> Scope | None:
-        return None if scope is self._module else self.places[scope].scope
+        return None if scope is self.module else self.places[scope].scope
 
     def _enter(self, module: ast.Module) -> None:
         """Visit a module, without recursion: an expression may nest deeper than Python's stack."""
@@ -180,7 +180,7 @@ class ModuleNames:
                 self._bind(name, node.value, place)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             for name in node.names:
-                self._bind(name, None, StatementPlace(self._module, -1))  # another function may give it any value
+                self._bind(name, None, StatementPlace(self.module, -1))  # another function may give it any value
         elif name := dotted_name(node):
             self._record_name(name, node, place)
 
