@@ -67,7 +67,7 @@ SMOKE_LAYERS = (
 SEMANTICS_LAYERS = (
     ("configs", "effective", "rewritten", "schedules"),
     ("constructors", "preparation", "swapping"),
-    ("arguments", "batch", "features", "fsdp_arguments", "refused_arguments", "related"),
+    ("arguments", "batch", "features", "fsdp_arguments", "launched_values", "refused_arguments", "related"),
     ("config",),
     ("config_call",),
     ("accelerate",),

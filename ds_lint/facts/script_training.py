@@ -141,7 +141,7 @@ def _unknown_of(library: str) -> set[str]:
 
 
 def _are_of_trl(way: ArgumentsWay) -> bool:
-    """Whether a call gives nothing that the classes of old releases of trl have, which were no TrainingArguments."""
+    """Whether a call has only fields of the newer classes of trl, which are below TrainingArguments."""
     names = {*tables.load("transformers")["training_arguments"], *tables.load("recipes")["frameworks"]["TRL"]["fields"]}
     return names.issuperset({*way.given} - {*way.of.fields})
 

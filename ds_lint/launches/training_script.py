@@ -176,7 +176,7 @@ def _stack(names: ModuleNames, called: dict[str, ast.Call], ways: list[Arguments
     if _LIGHTNINGS in called:  # which calls deepspeed.initialize
         found.append("deepspeed")
     is_old = any(way.of.name.endswith("PPOConfig") and not _OF_OLD_PPO.isdisjoint(way.given) for way in ways)
-    if is_old:  # whose PPOTrainer had its own loop, and whose PPOConfig were no TrainingArguments
+    if is_old:  # whose PPOTrainer had its own loop, and its PPOConfig other fields
         return "accelerate"
     if any(re.fullmatch(r"\w*Trainer", name) for name in called) and "fit" not in called:
         found.append("trainer")
