@@ -73,7 +73,7 @@ def _class(found: DefinedClass | str, depth: int) -> ArgumentsClass | None:
             is_known = False  # which may have any field
     if not bases:
         return None
-    if is_dataclass(node):  # what another class declares are no fields
+    if is_dataclass(node):  # another class declares none
         fields.update(fields_of(node, module.values))
     changes, is_plain = _changes(node)
     return ArgumentsClass(
