@@ -31,7 +31,7 @@ def from_document(document: Document, basis: Basis) -> Config:
     if basis.facts.launch is not None:
         from ds_lint.semantics.launched_values import as_launched  # few configs are checked with a launch
 
-        root = as_launched(document, root, basis.facts.launch)
+        root = as_launched(document, root, basis.facts.launch, basis.knowledge)
         if document.is_fragment and basis.facts.launch.imports(document):
             from copy import copy
 

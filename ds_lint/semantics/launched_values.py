@@ -11,10 +11,11 @@ from ds_lint.source.tree import Member, Node, node_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.knowledge.keys import Knowledge
     from ds_lint.source.document import Document
 
 
-def as_launched(document: Document, root: Node, launch: LaunchFacts) -> Node:
+def as_launched(document: Document, root: Node, launch: LaunchFacts, knowledge: Knowledge) -> Node:
     """The config as the script has it: a copy, if it is another one than the text shows."""
     script, text = launch.script, launch.script_document
     if script is None or text is None or root.kind != "object":
@@ -23,7 +24,8 @@ def as_launched(document: Document, root: Node, launch: LaunchFacts) -> Node:
         is_own = os.path.abspath(text.path) == os.path.abspath(document.path)
         return _with_arguments(root, launch, document) if is_own and script.expressions else root
     for path in script.changed_keys:
-        root = _with_unknown(root, path)
+        if knowledge.knows(path) or root.at(path) is not None:  # the script's own are not in the text
+            root = _with_unknown(root, path)
     return root
 
 
