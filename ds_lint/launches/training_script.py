@@ -43,6 +43,7 @@ _OF_OPTIMIZERS = (
 _INITIALIZES = ("deepspeed.initialize", "ds.initialize")
 # Methods of parsers that take the path of a file with fields, or find it in the command line.
 _TAKE_RECIPES = ("parse_args_and_config", "parse_json_file", "parse_yaml_file")
+_MOST_CALLS = 12
 _LIGHTNINGS = "DeepSpeedStrategy"
 _OF_OLD_PPO = {"log_with", "model_name", "ppo_epochs", "steps", "target_kl"}  # of trl before 0.12
 _LOADERS = ("from_pretrained", "from_config")
@@ -113,7 +114,9 @@ def _shows(script: TrainingScript) -> bool:
 
 
 def _called(module: ScriptModule) -> TrainingScript | None:
-    """What the one function of another module of the project shows that a script calls and that trains."""
+    """What the one function of another module of the project shows that a short script calls and that trains."""
+    if len(module.names.calls) > _MOST_CALLS:  # a script that does more than to call it
+        return None
     found: dict[str, TrainingScript] = {}
     for other, name in module.called_functions():
         functions = other.names.functions.get(name, [])
