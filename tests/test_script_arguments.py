@@ -158,6 +158,18 @@ def test_a_mismatch_is_found(run, write, files):
             ),
             id="two calls that differ",
         ),
+        pytest.param(
+            OF_TRAINER
+            + "from elsewhere import TrainingArguments\nargs = TrainingArguments('out', deepspeed='ds.json')\n"
+            + TRAIN,
+            id="one of two imports of the name",
+        ),
+        pytest.param(
+            OWN_CLASS
+            + "from transformers import Trainer\nargs = TrainingArguments(deepspeed='ds.json', **read())\n"
+            + TRAIN,
+            id="unknown keywords over a default",
+        ),
         pytest.param(PARSE_OWN.replace("(default=4)", "(default='4x')").replace("@dataclass\n", ""), id="no dataclass"),
     ],
 )
@@ -165,6 +177,19 @@ def test_what_is_not_known_is_no_mismatch(run, write, train):
     write({"ds.json": DS, "train.py": train})
     found = json.loads(run("check", ".", "--output-format", "json").stdout)["findings"]
     assert {one["code"] for one in found}.isdisjoint({"DS102", "DS511", "DS610"})
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": "import sys\nsys.argv += ['--per_device_train_batch_size', '2']\n" + PARSE_OWN},
+        {"train.py": PARSE_OWN, "train.args": "--per_device_train_batch_size 2\n"},
+    ],
+    ids=["the script adds them", "a file beside the script has them"],
+)
+def test_flags_from_elsewhere_may_be_any(run, write, files):
+    write({"ds.json": DS, "run.sh": FLAGS, **files})
+    assert mismatches(run) == []
 
 
 def test_a_flag_of_false_is_given(run, write):

@@ -97,7 +97,7 @@ def _made(started: StartedScript, way: ArgumentsWay) -> _MadeArguments:
     names = tables.load("transformers")["training_arguments"]
     takes_line = way.takes_flags and way.words is None
     defaults: dict[str, Any] = {}
-    if not (takes_line and started.is_loose):
+    if not (takes_line and started.is_loose) and not way.is_open:
         defaults = {name: field.default for name, field in way.of.fields.items()}
     given = {name: _keyword(started, keyword) for name, keyword in way.given.items()}
     recipe = started.recipe
@@ -107,7 +107,7 @@ def _made(started: StartedScript, way: ArgumentsWay) -> _MadeArguments:
         is_complete = way.of.is_known and bool(way.of.library)
     elif way.file is not None:
         defaults, is_complete = {}, False
-    elif way.takes_flags:
+    elif way.takes_flags and not way.is_open:
         given.update(_flags(started, way))
         is_complete = is_complete and not (takes_line and started.is_loose)
     unknown = _unknown_of(way.of.library) if is_complete else names

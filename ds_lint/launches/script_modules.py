@@ -70,6 +70,18 @@ class ScriptModule:
         own = [node for node in self.classes.get(name, ()) if node is not but]
         if own:
             return DefinedClass(own[0], self) if len(own) == 1 and but not in self.classes[name] else ""
+        bound = list(self._bound(name))
+        if bound:
+            return bound[0] if all(one == bound[0] for one in bound) else ""
+        for statement in self.names.imports:  # from arguments import *
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                found = self._of_module(f"{'.' * statement.level}{statement.module or ''}", name)
+                if isinstance(found, DefinedClass) or found.partition(".")[0] in ("transformers", "trl"):
+                    return found
+        return ""
+
+    def _bound(self, name: str) -> Iterator[DefinedClass | str]:
+        """What each import that binds a name makes of it: one in a branch may do so for another."""
         first, _, rest = name.partition(".")
         for statement in self.names.imports:
             for alias in statement.names:
@@ -77,15 +89,10 @@ class ScriptModule:
                 if first != (alias.asname or (alias.name if is_from else alias.name.partition(".")[0])):
                     continue
                 if isinstance(statement, ast.ImportFrom):
-                    return self._imported(f"{'.' * statement.level}{statement.module or ''}", alias.name, rest)
-                module, _, last = (f"{alias.name}.{rest}" if alias.asname else name).rpartition(".")
-                return self._of_module(module, last)
-        for statement in self.names.imports:  # from arguments import *
-            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                found = self._of_module(f"{'.' * statement.level}{statement.module or ''}", name)
-                if isinstance(found, DefinedClass) or found.partition(".")[0] in ("transformers", "trl"):
-                    return found
-        return ""
+                    yield self._imported(f"{'.' * statement.level}{statement.module or ''}", alias.name, rest)
+                else:
+                    module, _, last = (f"{alias.name}.{rest}" if alias.asname else name).rpartition(".")
+                    yield self._of_module(module, last)
 
     def _imported(self, module: str, name: str, rest: str) -> DefinedClass | str:
         """What ``from module import name`` binds, and the attribute of it."""

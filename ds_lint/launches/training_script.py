@@ -97,6 +97,10 @@ class TrainingScript(NamedTuple):
         is_fixed = bool(self.ways) and not any(way.takes_flags and way.words is None for way in self.ways)
         return (self.parses_flags and not is_fixed) or bool(self.arguments)
 
+    def with_more_flags(self) -> TrainingScript:
+        """The same, where what parses the command line may get other flags too."""
+        return self._replace(ways=tuple(way._replace(is_open=way.is_open or way.takes_flags) for way in self.ways))
+
 
 def read_training_script(text: str, path: str = "", find: FindModule | None = None) -> TrainingScript | None:
     """What a script shows, with the modules that it imports from if ``find`` finds them; None if it does not parse."""

@@ -252,6 +252,8 @@ class LaunchingProject:
             from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long
 
             script = read_training_script(text, path, self.module_at)
+            if script is not None and self.files.has(f"{path.removesuffix('.py')}.args"):
+                script = script.with_more_flags()  # as HfArgumentParser takes them from there
             if script is not None and script.path:
                 path_of_text, text = script.path, self._python(script.path)
             else:
