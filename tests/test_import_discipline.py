@@ -68,7 +68,7 @@ SEMANTICS_LAYERS = (
     ("configs", "effective", "rewritten", "schedules"),
     ("constructors", "preparation", "swapping"),
     ("evaluation",),
-    ("arguments", "batch", "features", "fsdp_arguments", "refused_arguments", "related"),
+    ("arguments", "batch", "features", "fsdp_arguments", "launched_values", "refused_arguments", "related"),
     ("config",),
     ("config_call",),
     ("accelerate",),

@@ -282,6 +282,9 @@ def fsdp_model_not_saved(config: Config) -> Iterator[Problem]:
         return
     if config.document.is_fragment or not config.knowledge.stack_does("fsdp-shards-are-not-saved-as-model"):
         return
+    script = config.facts.launch.script if config.facts.launch is not None else None
+    if script is not None and script.calls.chooses_checkpoints:
+        return
     setting = plugin.setting("state_dict_type")
     default = "" if setting.member is not None else ", the default of FSDP 2"
     yield Problem(

@@ -414,12 +414,13 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
         return
     trainer, _, related = given
     for name in ("warmup_num_steps", "total_num_steps"):
-        node = config.written.at(("scheduler", "params", name))
-        if node is None or node.value != AUTO:
+        params = config.written.at(("scheduler", "params"))
+        member = params.member(name) if params is not None else None
+        if member is None or member.value.value != AUTO:
             continue
         yield Problem(
             ("scheduler", "params", name),
-            node.span,
+            member.key_span,  # what fills the value in comes too late
             f'the reference model of {trainer} gets `scheduler.params.{name}` "auto": the script raises',
             {"trainer": rejected("initialize")},
             help="Delete `scheduler`, and set `lr_scheduler_type` and `warmup_steps` in the training arguments. trl "

@@ -93,7 +93,7 @@ def is_accepted(given: Argument, field: StackFacts) -> bool:
 
 def form(given: Argument) -> object:
     """What decides which fields take an argument: two of one form are both taken or both refused."""
-    value = given.value[0] if isinstance(given.value, list) else given.value
+    value = given.value[0] if isinstance(given.value, list) and given.value else given.value
     if not given.is_flag or not isinstance(value, str):
         return given.is_flag, value is UNKNOWN, value is None
     return isinstance(given.value, list), _form_of(value)

@@ -11,6 +11,7 @@ from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
+from ds_lint.facts.reached_calls import reached
 from ds_lint.facts.script_training import StartedScript, script_training
 from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
@@ -95,7 +96,7 @@ class LaunchFacts:
     ) -> None:
         self.launch = launch
         self.document = document
-        self.script = script
+        self.script = None if script is None else reached(script, launch)
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
         self.names_experts = False
@@ -266,6 +267,8 @@ class LaunchFacts:
 
     def may_name(self, config: Document) -> bool:
         """Whether this is the config that the launch names, and not its data, or another one in the same script."""
+        if config.is_python and self._is_of_module(config):
+            return self.imports(config)
         if self.launch.deepspeed_config is None and config.language == "json":
             from ds_lint.source.recognition import may_be_named  # few arguments are JSON files
 
@@ -287,6 +290,17 @@ class LaunchFacts:
         if document.content[root.span.start : root.span.end].isspace():
             return False  # of a cell that becomes a script
         return config.stack is not None or self.stack == "deepspeed" or "deepspeed" in script.keywords
+
+    def imports(self, config: Document) -> bool:
+        """Whether this is the dict of another module that the script hands to DeepSpeed."""
+        named = self.script.imported_config if self.script is not None else None
+        start = config.root.span.start if config.root is not None else None
+        return named is not None and self._is_of_module(config) and start == named[1]
+
+    def _is_of_module(self, config: Document) -> bool:
+        """Whether a config is in the module from which the script imports its own."""
+        named = self.script.imported_config if self.script is not None else None
+        return named is not None and os.path.abspath(named[0]) == os.path.abspath(config.path)
 
     @property
     def documents(self) -> list[Document]:
@@ -384,17 +398,27 @@ class LaunchFacts:
     def _open_training(self) -> TrainingArguments:
         """The training arguments of which any may be on the command line: those that the script itself passes count."""
         script = self.script
-        if script is None or self.recipe is not None or any(way.takes_flags for way in script.ways) or not script.ways:
+        if (
+            script is None
+            or self.recipe is not None
+            or not script.ways
+            or any(way.takes_flags and way.words is None for way in script.ways)
+        ):
             return TrainingArguments({}, self.origin, are_taken=True).without_defaults()
         return self._training_of(script, is_loose=True)
 
     @property
     def sets_ranks(self) -> bool:
         """Whether the script may tell its process which rank it is, or start the ranks itself, as Lightning does."""
-        document = self.script_document
         if self.fills_in or (self.script is not None and self.script.ranks is not None):
             return True
-        return document is not None and _has(_SETS_RANKS, document.content)
+        return any(_has(_SETS_RANKS, text) for text in self._texts)
+
+    @property
+    def _texts(self) -> list[str]:
+        """The text of the script, and of the one that calls it."""
+        document, script = self.script_document, self.script
+        return [one for one in (document and document.content, script and script.caller) if one]
 
     @property
     def script_path(self) -> str | None:
@@ -416,8 +440,8 @@ class LaunchFacts:
         """Whether ranks may share a copy of the model, although no key of the config tells so: they count as one."""
         if self.is_open and self.stack != "trainer":
             return True
-        document, arguments = self.script_document, self.launch.arguments
-        is_in_script = document is not None and _has(_SPLITS_MODEL, document.content)
+        arguments = self.launch.arguments
+        is_in_script = any(_has(_SPLITS_MODEL, text) for text in self._texts)
         return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
 
     @property
@@ -461,8 +485,8 @@ class LaunchFacts:
             span = self.flag(name)
             place = f"{self.document.path}:{_line_in(self.document, span)}"
             overrides[name] = override(value, place, self.document, span)
-        takes_file = self.script is not None and any(way.file is not None for way in self.script.ways)
-        framework = launched.framework or (SCRIPT.name if takes_file else None)
+        takes_recipe = self.script is not None and self.script.takes_recipe
+        framework = launched.framework or (SCRIPT.name if takes_recipe else None)
         recipe = TrainingRecipe(document, framework, overrides)
         return recipe if recipe.framework else None
 

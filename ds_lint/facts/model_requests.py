@@ -21,9 +21,9 @@ _GATHERS, _VLLM = "ds3_gather_for_generation", "use_vllm"
 
 def quantization(launch: LaunchFacts) -> Request | None:
     """What asks for a quantized model; None if nothing does."""
-    loaded = launch.script.calls.quantized if launch.script is not None else None
-    if loaded is not None and conditions_hold(loaded.conditions, launch.launch, launch.script):
-        return f"`{loaded.argument}`", launch.at(loaded.place), launch.related(loaded.place, loaded.argument)
+    for loaded in launch.script.calls.quantizations if launch.script is not None else ():
+        if conditions_hold(loaded.conditions, launch.launch, launch.script):
+            return f"`{loaded.argument}`", launch.at(loaded.place), launch.related(loaded.place, loaded.argument)
     flag = _quantizing_flag(launch) if launch.recipe is None else None
     return (f"`{flag[0]}`{flag[1]}", *launch.at_flag(flag[0], flag[0])) if flag is not None else None
 

@@ -71,11 +71,21 @@ def script_training(started: StartedScript) -> TrainingArguments:
         if name in fields:
             given.pop(name, None)
             defaults[name] = UNKNOWN
-    is_own = any(way.of.fields for way in script.ways)
-    of = str(script.path or started.launch.script) if is_own else ""
     return TrainingArguments(
-        given, started.origin, are_taken=True, defaults=defaults, defaults_of=of, later=_of_fields(later)
+        given,
+        started.origin,
+        are_taken=True,
+        defaults=defaults,
+        defaults_of=_who_has_defaults(started),
+        later=_of_fields(later),
     )
+
+
+def _who_has_defaults(started: StartedScript) -> str:
+    """The module whose defaults count over those of transformers: the script, or one that it imports the class from."""
+    own = [way.of.path for way in started.script.ways if way.of.fields]
+    script = str(started.launch.script)
+    return "" if not own else own[0] if own[0] and not own[0].endswith(script) else script
 
 
 def _of_fields(given: dict[str, Argument]) -> dict[str, Argument]:
@@ -87,7 +97,7 @@ def _made(started: StartedScript, way: ArgumentsWay) -> _MadeArguments:
     names = tables.load("transformers")["training_arguments"]
     takes_line = way.takes_flags and way.words is None
     defaults: dict[str, Any] = {}
-    if not (takes_line and started.is_loose):
+    if not (takes_line and started.is_loose) and not way.is_open:
         defaults = {name: field.default for name, field in way.of.fields.items()}
     given = {name: _keyword(started, keyword) for name, keyword in way.given.items()}
     recipe = started.recipe
@@ -97,7 +107,7 @@ def _made(started: StartedScript, way: ArgumentsWay) -> _MadeArguments:
         is_complete = way.of.is_known and bool(way.of.library)
     elif way.file is not None:
         defaults, is_complete = {}, False
-    elif way.takes_flags:
+    elif way.takes_flags and not way.is_open:
         given.update(_flags(started, way))
         is_complete = is_complete and not (takes_line and started.is_loose)
     unknown = _unknown_of(way.of.library) if is_complete else names
@@ -106,7 +116,7 @@ def _made(started: StartedScript, way: ArgumentsWay) -> _MadeArguments:
         if is_before:
             given.pop(name, None)
             defaults[name] = UNKNOWN
-    if not way.of.is_known:
+    if not way.of.is_known or (way.of.library == TRL and not _are_of_trl(way)):
         given, defaults = {}, dict.fromkeys(names, UNKNOWN)
     return _MadeArguments(given, defaults, way.of.changes)
 
@@ -128,6 +138,12 @@ def _unknown_of(library: str) -> set[str]:
         return set()
     states = tables.load("recipes")["frameworks"]["TRL"]["states"]
     return {name for state in states for name in (*state["unknown"], *state["sets"])}
+
+
+def _are_of_trl(way: ArgumentsWay) -> bool:
+    """Whether a call has only fields of the newer classes of trl, which are below TrainingArguments."""
+    names = {*tables.load("transformers")["training_arguments"], *tables.load("recipes")["frameworks"]["TRL"]["fields"]}
+    return names.issuperset({*way.given} - {*way.of.fields})
 
 
 def _flags(started: StartedScript, way: ArgumentsWay) -> dict[str, Argument]:

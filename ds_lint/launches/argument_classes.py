@@ -29,7 +29,8 @@ class ArgumentsClass(NamedTuple):
 
     ``library`` has the root of it, "" if that is unknown. ``fields`` are those that the project declares, with their
     defaults. ``changes`` are the fields that its methods set, each with whether that is before the fields are compared
-    with the config; ``is_known`` is false if a method may change any field.
+    with the config; ``is_known`` is false if a method may change any field. ``path`` is the module of the project that
+    defines it, "" if a library does.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ArgumentsClass(NamedTuple):
     fields: dict[str, ScriptArgument]
     changes: tuple[tuple[str, bool], ...]
     is_known: bool
+    path: str = ""
 
 
 def arguments_class(name: str, module: ScriptModule) -> ArgumentsClass | None:
@@ -71,7 +73,7 @@ def _class(found: DefinedClass | str, depth: int) -> ArgumentsClass | None:
             is_known = False  # which may have any field
     if not bases:
         return None
-    if is_dataclass(node):  # what another class declares are no fields
+    if is_dataclass(node):  # another class declares none
         fields.update(fields_of(node, module.values))
     changes, is_plain = _changes(node)
     return ArgumentsClass(
@@ -80,6 +82,7 @@ def _class(found: DefinedClass | str, depth: int) -> ArgumentsClass | None:
         fields,
         (*(change for one in bases for change in one.changes), *changes),
         is_known and is_plain and all(one.is_known for one in bases),
+        module.path,
     )
 
 

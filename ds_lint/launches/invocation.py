@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.launch import Launch
+from ds_lint.launches.launch import Launch, module_places
 from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, by_module, by_program
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, sorted_flags
 from ds_lint.launches.ranks import Ranks, accelerate_root, hosts_of, loose_around
@@ -157,8 +157,8 @@ def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], call: 
         return True
     if program.script is None:
         return False
-    script = program.script if program.script.endswith(".py") else f"{program.script.replace('.', '/')}.py"  # of ``-m``
-    text = call.text_of(script)
+    places = [program.script] if program.script.endswith(".py") else module_places(program.script)
+    text = next((text for place in places if (text := call.text_of(place)) is not None), None)
     return text is not None and "deepspeed" in text.lower()
 
 

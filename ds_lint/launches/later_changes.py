@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.argument_classes import arguments_class
 from ds_lint.launches.script_code import last_name, place
 from ds_lint.launches.script_values import constant
 from ds_lint.launches.training_ways import KeywordArgument, WayReader
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ds_lint.launches.script_modules import ScriptModule
 
 _OBJECTS = re.compile(r"(?:\w*_)?args|(?:\w*_)?arguments|\w*config")
+# Methods of argparse, whose namespace no Trainer takes.
+_OF_NAMESPACES = ("parse_args", "parse_intermixed_args")
 # The fields that methods of TrainingArguments set, by their parameters if those have other names.
 _SETTERS = {
     "set_training": {"batch_size": "per_device_train_batch_size", "num_epochs": "num_train_epochs"},
@@ -86,11 +89,44 @@ def _stored(module: ScriptModule, reader: WayReader) -> Iterator[tuple[str, Keyw
     for node in module.names.every(ast.Attribute):
         if not (isinstance(node.ctx, ast.Store) and _OBJECTS.fullmatch(dotted_name(node.value).rpartition(".")[2])):
             continue
+        made = _made_as(node.value, module)
+        if isinstance(made, ast.Call) and last_name(made) in _OF_NAMESPACES:
+            continue  # of what the arguments are made from
         statement = module.names.parents.get(node)
-        is_known = node.attr not in found and isinstance(statement, ast.Assign) and _is_straight(statement, module)
-        value = reader.value(statement.value) if is_known and isinstance(statement, ast.Assign) else UNKNOWN
+        is_first = node.attr not in found and made is not None and made.lineno < node.lineno
+        value = UNKNOWN
+        if is_first and isinstance(statement, ast.Assign) and _is_straight(statement, module):
+            value = reader.value(statement.value)
         found.add(node.attr)
         yield node.attr, KeywordArgument(value, place(node))
+
+
+def _made_as(node: ast.expr, module: ScriptModule) -> ast.expr | None:
+    """What makes an object of arguments; None if that is not known."""
+    name = dotted_name(node)
+    found = module.names.assignments(name, node) if name else []
+    if len(found) != 1:
+        return None
+    value = found[0].value
+    if value is None and "train" in name:  # among others that a parser returns
+        unpacked = [
+            one.value
+            for one in module.names.every(ast.Assign)
+            for target in one.targets
+            if isinstance(target, (ast.Tuple, ast.List)) and any(dotted_name(part) == name for part in target.elts)
+        ]
+        return unpacked[0] if len(unpacked) == 1 and "parse" in _called_name(unpacked[0]) else None
+    is_class = value is not None and arguments_class(_dotted_function(value), module) is not None
+    is_parsed = "parse" in _called_name(value.value if isinstance(value, ast.Subscript) else value)
+    return value if is_class or is_parsed else None
+
+
+def _called_name(node: ast.expr | None) -> str:
+    return last_name(node) if isinstance(node, ast.Call) else ""
+
+
+def _dotted_function(node: ast.expr) -> str:
+    return dotted_name(node.func) if isinstance(node, ast.Call) else ""
 
 
 def _set_by(call: ast.Call, module: ScriptModule) -> Iterator[str | None]:

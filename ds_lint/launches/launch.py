@@ -98,6 +98,14 @@ class Launch(NamedTuple):
         return next((one.framework for one in records if one is not None and one.framework is not None), None)
 
 
+def module_places(name: str) -> list[str]:
+    """Where the module behind ``-m`` may be: a file, a package, or either in ``src``; none if it is not a module."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return []
+    place = name.replace(".", "/")
+    return [f"{folder}{place}{ending}" for folder in ("", "src/") for ending in (".py", "/__main__.py")]
+
+
 def without_launcher(script: str, words: list[Word]) -> Launch:
     """A script that nothing in the project starts, with these words: how many ranks it has is unknown."""
     loose = (LooseWord(("the command line",), None),) if None in words else ()

@@ -47,7 +47,8 @@ class ModelLoad(NamedTuple):
     ``device_map`` is where a map is given that is not None, ``low_memory`` where ``low_cpu_mem_usage`` is true.
     ``dtype`` is the one that the call asks for as torch names it, or "auto"; "" if none, None if it is not known.
     ``is_after_setup`` says that what tells transformers the config was made before. ``setup_after`` is the first such
-    call if all come later and the model is trained, with its function.
+    call if all come later and the model is trained, with its function. ``conditions`` are expressions of the arguments
+    of the script, each with whether it has to hold for the call to run.
     """
 
     function: str
@@ -57,10 +58,11 @@ class ModelLoad(NamedTuple):
     dtype: str | None
     is_after_setup: bool
     setup_after: tuple[str, CodePlace] | None
+    conditions: tuple[tuple[str, bool], ...]
 
 
 class QuantizedLoad(NamedTuple):
-    """A model is loaded with this argument, which is true, where these conditions hold or do not."""
+    """A model is loaded with this argument, which is true, under these conditions."""
 
     argument: str
     place: CodePlace
@@ -101,10 +103,13 @@ class WholeBuild(NamedTuple):
 class LoadReader:
     """The loads of a module."""
 
-    def __init__(self, names: ModuleNames, trained: TrainedNames, imported: ImportedNames) -> None:
+    def __init__(
+        self, names: ModuleNames, trained: TrainedNames, imported: ImportedNames, sources: SourceReader
+    ) -> None:
         self.names = names
         self.trained = trained
         self.imported = imported
+        self.sources = sources
         self.calls = list(self._calls("from_pretrained"))
         self.builds = list(self._calls("from_config"))  # which have weights, but none that are loaded
         self.setups = list(self._setups())
@@ -122,6 +127,7 @@ class LoadReader:
                 _dtype(call),
                 any(self.trained.precedes(setup, call) for setup in self.setups),
                 self._setup_after(call),
+                self.sources.conditions(call) or (),
             )
 
     def built_whole(self) -> Iterator[WholeBuild]:
@@ -130,22 +136,19 @@ class LoadReader:
             if (after := self._setup_after(call)) is not None:
                 yield WholeBuild(dotted_name(call.func), place(call.func), *after)
 
-    def quantized(self, sources: SourceReader) -> QuantizedLoad | None:
-        """The load of a quantized model: the first, of those under the fewest conditions."""
-        found: list[QuantizedLoad] = []
+    def quantized(self) -> Iterator[QuantizedLoad]:
+        """The loads of quantized models."""
         for call in self.calls:
+            conditions = self.sources.conditions(call) or ()
+            for name in _QUANTIZED:
+                if literal(keyword(call, name)) is True:
+                    yield QuantizedLoad(name, place(call.func), conditions)
             config = self.trained.meant(keyword(call, "quantization_config"))
-            makers = [call]
             if isinstance(config, ast.Call) and dotted_name(config.func).endswith("BitsAndBytesConfig"):
-                makers.append(config)
-            conditions = sources.conditions(call)
-            found += (
-                QuantizedLoad(name, place(made.func), conditions)
-                for made in makers
-                for name in _QUANTIZED
-                if conditions is not None and literal(keyword(made, name)) is True
-            )
-        return min(found, key=lambda one: len(one.conditions), default=None)
+                conditions = (*conditions, *(self.sources.conditions(config) or ()))
+                for name in _QUANTIZED:
+                    if literal(keyword(config, name)) is True:
+                        yield QuantizedLoad(name, place(config.func), conditions)
 
     def unkept(self) -> UnkeptConfig | None:
         """The first ``HfDeepSpeedConfig`` that does not live until the next load."""

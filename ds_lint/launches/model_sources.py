@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, place
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 ARGS = "ARGS"
 _OPEN = "_"  # what only a run of the script shows
 _OBJECTS = re.compile(r"(?:\w*_)?(?:args|arguments|cfg|flags|hparams|opt|options|opts)", re.IGNORECASE)
+_PARSES = re.compile(r"parse_(?:args|dict|json_file|known_args|yaml_file)")
 _LOADERS = ("from_config", "from_pretrained")
 _TRAINERS = re.compile(r"\w*Trainer")
 # Names of models that a script loads beside the one that it trains.
@@ -241,7 +243,19 @@ class SourceReader:
         if _OBJECTS.fullmatch(dotted_name(node).rpartition(".")[2]):
             return True
         made = self.trained.meant(node)
-        return isinstance(made, ast.Call) and "parse_arg" in last_name(made)
+        return (isinstance(made, ast.Call) and "parse_arg" in last_name(made)) or dotted_name(node) in self._parsed
+
+    @cached_property
+    def _parsed(self) -> set[str]:
+        """The variables that share what a parser returns, and get nothing else."""
+        found = {
+            dotted_name(target): target
+            for statement in self.names.every(ast.Assign)
+            if isinstance(statement.value, ast.Call) and _PARSES.match(last_name(statement.value))
+            for targets in statement.targets
+            for target in (targets.elts if isinstance(targets, (ast.Tuple, ast.List)) else [])
+        }
+        return {name for name, target in found.items() if name and len(self.names.assignments(name, target)) == 1}
 
     def _parameter(self, node: ast.Name, scope: ast.AST, depth: int, nesting: int) -> ast.expr:
         """What the only call of a function gives it, or the command line if Fire makes one of its parameters."""

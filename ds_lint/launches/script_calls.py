@@ -110,11 +110,12 @@ class ScriptCalls(NamedTuple):
     """What a script does; two scripts with the same calls contradict a config in the same way.
 
     ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
+    ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself.
     """
 
     loads: tuple[ModelLoad, ...]
     built_whole: tuple[WholeBuild, ...]
-    quantized: QuantizedLoad | None
+    quantizations: tuple[QuantizedLoad, ...]
     unkept: UnkeptConfig | None
     early: EarlyPartition | None
     ungathered: tuple[UngatheredSave, ...]
@@ -138,6 +139,12 @@ class ScriptCalls(NamedTuple):
     device: DeviceOfRank | None
     shapes: tuple[ShapeRead, ...]
     compiled: CompiledModel | None
+    chooses_checkpoints: bool
+
+    @property
+    def quantized(self) -> QuantizedLoad | None:
+        """The first load of a quantized model; None if there is none."""
+        return next(iter(self.quantizations), None)
 
 
 def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
@@ -151,14 +158,14 @@ class _CallReader:
         self.trained = trained
         self.sources = sources
         self.imported = imported
-        self.loading = LoadReader(names, trained, imported)
+        self.loading = LoadReader(names, trained, imported, sources)
         self.builds = BuildReader(names, trained, imported, self.loading)
 
     def read(self) -> ScriptCalls:
         return ScriptCalls(
             loads=tuple(self.loading.loads()),
             built_whole=tuple(self.loading.built_whole()),
-            quantized=self.loading.quantized(self.sources),
+            quantizations=tuple(self.loading.quantized()),
             unkept=self.loading.unkept(),
             early=self.loading.early(),
             ungathered=tuple(self._ungathered()),
@@ -182,6 +189,7 @@ class _CallReader:
             device=device_of_rank(self.trained, self.imported),
             shapes=tuple(ShapeReader(self.trained, self.builds).reads()),
             compiled=compiled_model(self.trained, self.imported),
+            chooses_checkpoints=any(last_name(call) == "set_state_dict_type" for call in self.names.calls),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

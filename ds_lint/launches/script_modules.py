@@ -12,7 +12,7 @@ from ds_lint.source.python_syntax import parsed
 from ds_lint.source.python_values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
     # Finds the module of a dotted name, which begins with a dot for each level of a relative import, for the module
@@ -70,6 +70,18 @@ class ScriptModule:
         own = [node for node in self.classes.get(name, ()) if node is not but]
         if own:
             return DefinedClass(own[0], self) if len(own) == 1 and but not in self.classes[name] else ""
+        bound = list(self._bound(name))
+        if bound:
+            return bound[0] if all(one == bound[0] for one in bound) else ""
+        for statement in self.names.imports:  # from arguments import *
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                found = self._of_module(f"{'.' * statement.level}{statement.module or ''}", name)
+                if isinstance(found, DefinedClass) or found.partition(".")[0] in ("transformers", "trl"):
+                    return found
+        return ""
+
+    def _bound(self, name: str) -> Iterator[DefinedClass | str]:
+        """What each import that binds a name makes of it: one in a branch may do so for another."""
         first, _, rest = name.partition(".")
         for statement in self.names.imports:
             for alias in statement.names:
@@ -77,15 +89,10 @@ class ScriptModule:
                 if first != (alias.asname or (alias.name if is_from else alias.name.partition(".")[0])):
                     continue
                 if isinstance(statement, ast.ImportFrom):
-                    return self._imported(f"{'.' * statement.level}{statement.module or ''}", alias.name, rest)
-                module, _, last = (f"{alias.name}.{rest}" if alias.asname else name).rpartition(".")
-                return self._of_module(module, last)
-        for statement in self.names.imports:  # from arguments import *
-            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                found = self._of_module(f"{'.' * statement.level}{statement.module or ''}", name)
-                if isinstance(found, DefinedClass) or found.partition(".")[0] in ("transformers", "trl"):
-                    return found
-        return ""
+                    yield self._imported(f"{'.' * statement.level}{statement.module or ''}", alias.name, rest)
+                else:
+                    module, _, last = (f"{alias.name}.{rest}" if alias.asname else name).rpartition(".")
+                    yield self._of_module(module, last)
 
     def _imported(self, module: str, name: str, rest: str) -> DefinedClass | str:
         """What ``from module import name`` binds, and the attribute of it."""
@@ -101,23 +108,36 @@ class ScriptModule:
             return f"{module}.{name}"
         return other.class_of(name)
 
-    def function_modules(self) -> list[ScriptModule]:
-        """The modules of the project from which it imports functions that it calls."""
-        found: dict[str, ScriptModule] = {}
+    def imported_dict(self, name: str) -> tuple[str, int] | None:
+        """The path of the module that assigns an imported variable once, and where the dict begins that it gets."""
+        for statement in self.names.every(ast.ImportFrom):
+            for alias in statement.names:
+                if name != (alias.asname or alias.name):
+                    continue
+                other = self.other(f"{'.' * statement.level}{statement.module or ''}")
+                found = other.names.assignments(alias.name, other.names.module) if other is not None else []
+                value = found[0].value if len(found) == 1 else None
+                if other is not None and isinstance(value, ast.Dict):
+                    return other.path, other.values.span(value).start
+        return None
+
+    def called_functions(self) -> Iterator[tuple[ScriptModule, str]]:
+        """The functions of other modules of the project that it imports and calls, by their names there."""
         called = {dotted_name(call.func) for call in self.names.calls}
         for statement in self.names.imports:
             for alias in statement.names:
+                bound = alias.asname or alias.name
                 if isinstance(statement, ast.ImportFrom):
                     module = f"{'.' * statement.level}{statement.module or ''}"
-                    bound = alias.asname or alias.name
-                    names = [module, f"{module}{'' if module.endswith('.') else '.'}{alias.name}"]
+                    if bound in called and (other := self.other(module)) is not None:
+                        yield other, alias.name
+                    below = f"{module}{'' if module.endswith('.') else '.'}{alias.name}"  # a module of the package
                 else:
-                    bound, names = alias.asname or alias.name, [alias.name]
-                uses = [name for name in called if name == bound or name.startswith(f"{bound}.")]
-                for name in names if uses else ():
-                    if (other := self.other(name)) is not None:
-                        found.setdefault(other.path, other)
-        return list(found.values())
+                    below = alias.name
+                for name in called:
+                    owner, _, function = name.rpartition(".")
+                    if owner == bound and (other := self.other(below)) is not None:
+                        yield other, function
 
 
 def _module(path: str, text: str, find: FindModule | None, depth: int) -> ScriptModule | None:

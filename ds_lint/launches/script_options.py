@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("Fire", "fire.Fire", "run", "typer.run", "Typer")
 _BARE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
+_CHANGING = ("append", "clear", "extend", "insert", "pop", "remove")
 # Of ``add_config_arguments`` in ``deepspeed/__init__.py``.
 _OF_DEEPSPEED = {"deepspeed": "0", "deepspeed_config": "1", "deepspeed_mpi": "0", "deepscale": "0"}
 
@@ -51,7 +52,22 @@ def script_arguments(names: ModuleNames, values: Values) -> dict[str, ScriptArgu
         for given in call.keywords if last_name(call) == "set_defaults" else ():
             if given.arg in found:
                 found[given.arg] = found[given.arg]._replace(default=_default(given.value, values), place=place(given))
+    if changes_command_line(names):
+        return {name: one._replace(default=UNKNOWN, kind="?", bare=UNKNOWN) for name, one in found.items()}
     return found
+
+
+def changes_command_line(names: ModuleNames) -> bool:
+    """Whether a script changes ``sys.argv`` before a parser takes it."""
+    if names.assignments("sys.argv", names.module):
+        return True
+    for use in names.uses.get("sys.argv", ()):
+        parent = names.parents[use]
+        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+            return True
+        if isinstance(parent, ast.Attribute) and parent.attr in _CHANGING:
+            return True
+    return False
 
 
 def united(arguments: Iterable[tuple[str, ScriptArgument]]) -> dict[str, ScriptArgument]:

@@ -12,7 +12,7 @@ from ds_lint.source.python_names import dotted_name
 if TYPE_CHECKING:
     from ds_lint.launches.script_modules import ScriptModule
 
-_DEEPEST = 8
+_DEEPEST = 16
 _SAME = ("abspath", "expanduser", "fspath", "normpath", "realpath", "str")
 _METHODS_OF_SAME = ("absolute", "as_posix", "expanduser", "resolve")
 _PATHS = ("Path", "PurePath", "PosixPath")
@@ -29,6 +29,8 @@ def path_of(node: ast.expr | None, module: ScriptModule, depth: int = _DEEPEST) 
         return path_of(found.value, module, depth - 1) if found is not None else None
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return _formatted(node, module, depth)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return _joined([node.left, node.right], module, depth)
     if isinstance(node, ast.Attribute) and node.attr == "parent":
@@ -68,6 +70,22 @@ def _joined(parts: list[ast.expr], module: ScriptModule, depth: int) -> str | No
     found = [path_of(part, module, depth - 1) for part in parts]
     known = [part for part in found if part is not None]
     return os.path.normpath(os.path.join(*known)) if known and len(known) == len(found) else None
+
+
+def _formatted(node: ast.JoinedStr, module: ScriptModule, depth: int) -> str | None:
+    """An f-string of texts and numbers."""
+    found = []
+    for part in node.values:
+        value = part.value if isinstance(part, ast.FormattedValue) else part
+        is_plain = not isinstance(part, ast.FormattedValue) or (part.conversion == -1 and part.format_spec is None)
+        text = path_of(value, module, depth - 1)
+        if text is None:
+            number = constant(value, module.values)
+            text = str(number) if isinstance(number, int) and not isinstance(number, bool) else None
+        if text is None or not is_plain:
+            return None
+        found.append(text)
+    return "".join(found)
 
 
 def _parent(node: ast.expr, module: ScriptModule, depth: int) -> str | None:

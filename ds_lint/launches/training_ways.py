@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.argument_classes import ArgumentsClass, arguments_class
 from ds_lint.launches.script_code import CodePlace, keyword, last_name, place
+from ds_lint.launches.script_options import changes_command_line
 from ds_lint.launches.script_paths import path_of
 from ds_lint.launches.script_values import constant, of_node
 from ds_lint.source.python_names import dotted_name
@@ -178,7 +179,7 @@ class WayReader:
 
     def _parsed(self, call: ast.Call, of: ArgumentsClass) -> Iterator[ArgumentsWay]:
         """The ways of a parser, by what is called on it."""
-        flags = ArgumentsWay(of, {}, takes_flags=True)
+        flags = ArgumentsWay(of, {}, is_open=changes_command_line(self.names), takes_flags=True)
         ways = [way for use in self._methods(call) if (way := self._method(use, of)) is not None]
         if len(ways) > 1:  # such as: if sys.argv[1].endswith(".json"), which a launch tells
             ways = [way for way in ways if way.file != ""] or ways
@@ -216,10 +217,11 @@ class WayReader:
         if method not in _OF_FLAGS:
             return None
         words = call.args[0] if call.args else keyword(call, "args")
+        is_open = changes_command_line(self.names)
         if words is None or (isinstance(words, ast.Constant) and words.value is None):
-            return ArgumentsWay(of, {}, takes_flags=True)
+            return ArgumentsWay(of, {}, is_open=is_open, takes_flags=True)
         listed = constant(words, self.module.values)
         if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
             return ArgumentsWay(of, {}, takes_flags=True, words=tuple(listed))
         is_rest = ast.unparse(words) == "sys.argv[1:]"
-        return ArgumentsWay(of, {}, takes_flags=is_rest, is_open=not is_rest)
+        return ArgumentsWay(of, {}, takes_flags=is_rest, is_open=not is_rest or is_open)

@@ -30,6 +30,7 @@ _YAML = (".yml", ".yaml")
 NOTEBOOK = ".ipynb"
 _FEW_NAMES = 50  # which are looked for one by one
 _NAME = re.compile(rb"[\w.\-]+")
+_TAKE_RECIPES = (b"parse_json_file", b"parse_yaml_file")  # which name the file that names the config
 _NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
 
 
@@ -98,12 +99,14 @@ def scripts_below(directory: str, most: int, *, leaves_out: LeavesOut, respects_
 def modules_naming(
     directory: str, names: Iterable[str], most: int, *, leaves_out: LeavesOut, respects_gitignore: bool = False
 ) -> Iterator[str]:
-    """The modules of Python and notebooks below a directory that have the word of DeepSpeed, and one of these words."""
+    """The modules and notebooks below a directory with the word of DeepSpeed that have one of these, or parse files."""
     sought = {os.fsencode(name) for name in names}
     found = _below(directory, lambda _: None, _is_module, leaves_out, respects_gitignore=respects_gitignore)
     for path in islice(found, most) if sought else ():
         data = _bytes_of(path, ON_DISK)
-        if data is not None and _has(data, sought) and _NAMES_CONFIG in data.lower():
+        if data is None:
+            continue
+        if (_has(data, sought) and _NAMES_CONFIG in data.lower()) or any(call in data for call in _TAKE_RECIPES):
             yield path
 
 

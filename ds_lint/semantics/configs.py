@@ -28,6 +28,15 @@ def from_document(document: Document, basis: Basis) -> Config:
     is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
     if document.issues and basis.stack == "deepspeed" and not is_template and not document.is_python:
         root = _as_deepspeed_reads(document) or root
+    if basis.facts.launch is not None:
+        from ds_lint.semantics.launched_values import as_launched  # few configs are checked with a launch
+
+        root = as_launched(document, root, basis.facts.launch, basis.knowledge)
+        if document.is_fragment and basis.facts.launch.imports(document):
+            from copy import copy
+
+            document = copy(document)  # as that of the script is whole
+            document.is_fragment = False
     config = Config(document, root, basis)
     if config.facts.training is None and config.facts.launch is None:
         return config

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import named_or_in
-from ds_lint.launches.launch import without_launcher
+from ds_lint.launches.launch import module_places, without_launcher
 from ds_lint.launches.notebook_kernel import in_home, in_notebook
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.project.launches import (
@@ -113,12 +113,10 @@ def add_launches(
 
 
 def _modules(directory: str, documents: dict[str, Document], session: Session) -> Iterator[str]:
-    """The modules that name one of these configs, which nothing has named yet."""
-    names = {
-        os.path.basename(one.path)
-        for one in documents.values()
-        if one.language == "json" and not session.has_material(one.path)
-    }
+    """The modules that name one of these configs or recipes, or import a module that has a config."""
+    names = {os.path.basename(one.path) for one in documents.values() if one.language == "json" or one.kind == "recipe"}
+    held = (os.path.basename(one.path) for one in documents.values() if one.is_python and one.is_fragment)
+    names.update(f"{name.removesuffix('.py')} import" for name in held)
     yield from modules_naming(
         directory,
         names,
@@ -308,6 +306,8 @@ class LaunchingProject:
             from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long
 
             script = read_training_script(text, path, self.module_at)
+            if script is not None and self.files.has(f"{path.removesuffix('.py')}.args"):
+                script = script.with_more_flags()  # as HfArgumentParser takes them from there
             if script is not None and script.path:
                 path_of_text, text = script.path, self._python(script.path)
             else:
@@ -389,6 +389,8 @@ class LaunchingProject:
                 yield from self.named_in(path)
         if recipe is not None:
             yield recipe.document.path
+        if facts.script is not None and facts.script.imported_config is not None:
+            yield facts.script.imported_config[0]
 
     def named_in(self, path: str) -> Iterator[str]:
         """The DeepSpeed config that a YAML of Accelerate names."""
@@ -413,8 +415,9 @@ class LaunchingProject:
         """The script of the project that a launch starts, also as the module behind ``-m``."""
         name = launch.script or ""
         path = self.located(launch, name, by)
-        if path is None and all(part.isidentifier() for part in name.split(".")):
-            path = self.located(launch, f"{name.replace('.', '/')}.py", by)
+        places = iter(module_places(name))
+        while path is None and (place := next(places, None)) is not None:
+            path = self.located(launch, place, by)
         return path
 
     def document_at(self, path: str) -> Document | None:

@@ -141,7 +141,9 @@ class _Project:
         found = {}
         for whole, path in self._members.items():
             links = self._links[path]
-            named = [] if links or not path.endswith(".py") else list(self._named_by_script(path))
+            named: list[str] = []
+            if not links and path.endswith(".py"):
+                links, named = list(self._launching.links_of_scripts([path])), list(self._named_by_script(path))
             found[path] = Reach(links, [one for one in named if one != whole])
         return found
 

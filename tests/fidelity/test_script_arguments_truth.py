@@ -238,7 +238,15 @@ class Generator:
             words.append(f"{field}={text}")
         self.take_flags(flags, with_dashes=False)
         parse = self.chance.choice(["args = parser.parse_args()\n", "args, unknown = parser.parse_known_args()\n"])
-        parse += self.chance.choice(["", "", f"if args.{field} is None:\n    args.{field} = {value!r}\n"])
+        if self.chance.random() < 0.3:  # in a function of its own, and in a group
+            lines_of_function = before.replace("parser.add", "group.add").splitlines()
+            lines_of_function.insert(1, "group = parser.add_argument_group('training')")
+            lines += "def get_args():\n" + "".join(f"    {line}\n" for line in lines_of_function)
+            lines += "    return parser.parse_args()\n\n"
+            before, parse = "", "args = get_args()\n"
+        parse += self.chance.choice(
+            ["", "", f"if args.{field} is None:\n    args.{field} = {value!r}\n", f"args.{field} = {value!r}\n"]
+        )
         return (
             IMPORTS + lines + self.main(f"training_args = {name}('out', {', '.join(words)})\n", before=before + parse)
         )
@@ -396,7 +404,7 @@ def test_known_arguments_are_those_of_the_script(number: int, tmp_path: Path, mo
         folder.mkdir()
         these = compared(Generator(seed).program(), folder, monkeypatch)
         known, unknown = known + these[0], unknown + these[1]
-    assert known > 0.8 * (known + unknown), (known, unknown)
+    assert known > 0.9 * (known + unknown), (known, unknown)
 
 
 LATER = [  # a config, what the arguments are made with, and what the script sets then
