@@ -229,8 +229,8 @@ def section_needs_key(config: Config) -> Iterator[Problem]:
 def fraction_for_whole_number(config: Config) -> Iterator[Problem]:
     """A product of a fraction and of a number that does not show, where only a whole number will do.
 
-    Source: ``DeepSpeedConfigModel`` in ``deepspeed/runtime/config_utils.py``; pydantic refuses a float that is no whole
-    number.
+    Source: ``DeepSpeedConfigModel`` in ``deepspeed/runtime/config_utils.py``; pydantic refuses a float that is
+    not a whole number.
     """
     if not config.document.is_python:
         return

@@ -187,8 +187,9 @@ UNDECIDED = {
 }  # fmt: skip
 
 _HEAD = """\
-import argparse, ast, copy, json, math, os, random, sys, time
+import argparse, ast, asyncio, contextlib, copy, json, math, os, random, sys, time
 from collections import OrderedDict, defaultdict, namedtuple
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import partial, reduce
@@ -242,3 +243,320 @@ def script(pick, *, undecided=False):
     elif shape == "method":
         body = "class Trainer:\n    def run(self):\n" + indent(body, "        ") + "\nTrainer().run()\n"
     return _HEAD + dedent(body), names
+
+
+# What an evaluator easily gets wrong: what runs later, is shared, is in the middle, or is made by something else.
+_START = "config = {'zero_optimization': {'stage': 2}, 'a': 1}\n"
+ODD = [
+    """
+def gen(c):
+    c['a'] = 2
+    yield 1
+g = gen(config)
+""",
+    """
+def gen(c):
+    c['a'] = 2
+    yield 1
+for x in gen(config): config['b'] = x
+""",
+    """
+async def f(c):
+    c['a'] = 2
+f(config).close()
+""",
+    """
+async def f(c):
+    c['a'] = 2
+asyncio.run(f(config))
+""",
+    """
+items = [1,2,3]
+for x in items:
+    if len(items) < 6: items.append(x)
+    config['n'] = x
+config['items'] = items
+""",
+    """
+class P:
+    def __init__(self): self._x = 1
+    @property
+    def x(self): return self._x
+    @x.setter
+    def x(self, v): self._x = v * 10
+p = P(); p.x = 3
+config['a'] = p.x
+""",
+    """
+class D:
+    def __get__(self, o, t): return 7
+    def __set__(self, o, v): pass
+class P:
+    x = D()
+p = P(); p.x = 3
+config['a'] = p.x
+""",
+    """
+class M(type):
+    def __new__(m, n, b, d):
+        d['stage'] = 9
+        return super().__new__(m, n, b, d)
+class P(metaclass=M):
+    stage = 1
+config['a'] = P.stage
+""",
+    """
+class E:
+    def __enter__(self): return self
+    def __exit__(self, *a): config['a'] = 5
+with E(): pass
+""",
+    """
+@contextmanager
+def patched(c):
+    old = c['a']; c['a'] = 9
+    yield
+    c['a'] = old
+with patched(config):
+    config['b'] = config['a']
+""",
+    """
+def f():
+    try:
+        config['a'] = int('x')
+    finally:
+        config['f'] = 1
+try: f()
+except ValueError: config['c'] = 1
+""",
+    """
+alias = config
+def touch(): alias['a'] = 99
+if len(sys.argv) > 1:
+    touch(); touch(); x = 1; y = 2; z = x + y; w = [i for i in range(3)]; print(len(w), z, y, x, 'aaa', 'bbb', len('x'), len('y'), z + 1, z + 2)
+""",
+    """
+class A:
+    stage = 1
+    opts = {}
+class B(A): pass
+B.opts['x'] = 1; A.stage = 2
+config['a'] = [B.stage, A.opts]
+""",
+    """
+def f(x=[]):
+    x.append(1)
+    return len(x)
+f(); f()
+config['a'] = f()
+""",
+    """
+x = [[0] * 2] * 2
+x[0][0] = 5
+config['a'] = x
+""",
+    """
+fs = [lambda: i for i in range(3)]
+config['a'] = [f() for f in fs]
+""",
+    """
+d = {1: 'a', True: 'b'}
+config['a'] = list(d.values()); config['k'] = [k for k in d]
+""",
+    """
+a = b = [1]
+a += [2]
+config['a'] = b
+t = (1,)
+u = t
+t += (2,)
+config['b'] = u
+""",
+    """
+try:
+    config['a'] = 2
+    {}['x']
+    config['a'] = 3
+except KeyError as e:
+    config['k'] = str(e)
+""",
+    """
+with contextlib.suppress(KeyError):
+    config['a'] = 4
+    del config['nope']
+    config['a'] = 5
+""",
+    """
+def outer():
+    x = 1
+    def inner():
+        nonlocal x
+        x += 1
+    inner(); inner()
+    return x
+config['a'] = outer()
+""",
+    """
+class Node:
+    def __init__(self): self.__x = 1; self.y = 2
+config['a'] = vars(Node())
+""",
+    """
+globals()['STAGE'] = 3
+config['a'] = STAGE
+""",
+    """
+STAGE = 1
+globals().update(STAGE=4)
+config['a'] = STAGE
+""",
+    """
+STAGE = 1
+exec('STAGE = 2')
+config['a'] = STAGE
+""",
+    """
+for i in range(3):
+    for j in range(3):
+        if j == 1: break
+        if i == 1: continue
+        config.setdefault('l', []).append((i, j))
+    else:
+        config['never'] = 1
+""",
+    """
+it = iter([1,2,3])
+config['a'] = [next(it), list(it), list(it)]
+z = zip([1,2],[3,4])
+config['b'] = [dict(z), dict(z)]
+""",
+    """
+def f(n):
+    if n == 0: return []
+    return f(n-1) + [n]
+config['a'] = f(8)
+""",
+    """
+def f(n):
+    return 1 if n < 2 else f(n-1) + f(n-2)
+config['a'] = f(10)
+""",
+    """
+class S(dict):
+    def __setitem__(self, k, v): super().__setitem__(k, v * 2)
+s = S(); s['x'] = 1
+config['a'] = dict(s)
+""",
+    """
+k = copy.copy(config); k['zero_optimization']['stage'] = 7
+""",
+    """
+def deco(f):
+    config['decorated'] = f.__name__
+    return lambda *a: f(*a) + 1
+@deco
+def g(x): return x
+config['a'] = g(1)
+""",
+    """
+x = 5
+class Q:
+    x = 6
+    y = [x for _ in range(1)]
+    def z(self): return x
+config['a'] = [Q.y, Q().z()]
+""",
+    """
+def upd(d, **kw):
+    d = dict(d); d.update(kw); return d
+config = upd(config, a=3, b=4)
+""",
+    """
+@dataclass
+class T:
+    a: int = 1
+    b: list = field(default_factory=lambda: [1])
+    def __post_init__(self): self.c = self.a + 1; self.b.append(self.a)
+t = T(a=4)
+config['a'] = asdict(t); config['c'] = t.c
+""",
+    """
+config['a'] = sorted(['b','A','c'], key=str.lower)
+config['b'] = max({'x': 3, 'y': 5}, key={'x': 3, 'y': 5}.get)
+""",
+    """
+s = 'abc'
+config['a'] = s[1:] + s[-1] * 2 + f'{3.14159:.2f}{"x"!r:>5}'
+""",
+    """
+if (n := len(sys.argv)) > 100: config['a'] = 1
+else: config['a'] = 'small'
+""",
+    """
+class Reg:
+    table = {}
+    @classmethod
+    def add(cls, name):
+        def wrap(f): cls.table[name] = f; return f
+        return wrap
+@Reg.add('x')
+def mk(): return {'k': 1}
+config['a'] = Reg.table['x']()
+""",
+    """
+def f(*, a=1, **k): return {'a': a, **k}
+config.update(f(**{'a': 2, 'z': 3}))
+""",
+    """
+try:
+    raise ValueError('x')
+except (TypeError, ValueError):
+    config['a'] = 2
+else:
+    config['a'] = 3
+""",
+    """
+def run():
+    for k in list(config):
+        if k == 'a':
+            del config[k]
+            return
+run()
+""",
+    """
+while True:
+    config['a'] += 1
+    if config['a'] > 5: break
+""",
+    """
+x = None
+def setx():
+    global x
+    x = {'v': 1}
+setx()
+config['a'] = x
+x['v'] = 2
+""",
+    """
+config['a'] = [*range(3), *'ab', *{'k': 1}]
+""",
+    """
+a, *b = [1,2,3]; (c, d), e = (1, 2), 3
+for i, (p, q) in enumerate([(1,2),(3,4)]): config[f'k{i}'] = p * q
+config['a'] = [a, b, c, d, e]
+""",
+    """
+class Base:
+    def make(self): return {'n': self.name(), 'b': 1}
+    def name(self): return 'base'
+class Child(Base):
+    def name(self): return 'child'
+    def make(self): return {**super().make(), 'c': 2}
+config['a'] = Child().make()
+""",
+]
+
+
+def odd_script(code):
+    """One of them as a whole script."""
+    return _HEAD + _START + code + _CALL

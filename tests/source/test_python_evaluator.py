@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from python_modules import agrees, arriving
-from python_scripts import DECIDED, UNDECIDED, script
+from python_scripts import DECIDED, ODD, UNDECIDED, odd_script, script
 
 from ds_lint.source import python
 from ds_lint.source.python_names import ModuleNames
@@ -76,6 +76,15 @@ def test_a_thousand_straight_scripts_are_known():
 @pytest.mark.long
 def test_nothing_is_wrong_in_a_thousand():
     measure(range(MANY), undecided=True)
+
+
+@pytest.mark.parametrize("code", ODD, ids=lambda _: "")
+def test_nothing_is_wrong_in_odd_scripts(code, capsys):
+    module = odd_script(code)
+    arrived = arriving(module)
+    capsys.readouterr()
+    documents = [one for one in python.read(module, "train.py") if one.stack == "deepspeed"]
+    assert not wrong(documents, arrived)
 
 
 def test_there_are_many_ways():

@@ -66,7 +66,7 @@ _EXCEPTIONS = {
 }
 
 # What becomes of a statement: the next one follows, or not.
-_NEXT, _RETURN, _BREAK, _CONTINUE, _GONE = "next", "return", "break", "continue", "gone"
+_NEXT, _RETURN, _BREAK, _CONTINUE, _ENDED = "next", "return", "break", "continue", "ended"
 _TRANSPARENT = frozenset({  # decorators that leave what a function returns
     "functools.wraps", "torch.no_grad", "torch.inference_mode", "torch.enable_grad", "typing.no_type_check",
     "abc.abstractmethod", "typing.overload", "typing.final", "typing.override",
@@ -233,7 +233,7 @@ class Interpreter:
             self.state.undo(mark)
             self._frame, self._stack, self._tries, self._depth, self._repeating = frame, [], [], 0, 0
             del self._forks[forks:]
-            completion = _GONE
+            completion = _ENDED
         self._left = left - (most - max(self._left, 0))
         return self.state.merge([Branch({}, range(0)), branch]) if completion == _NEXT else False
 
@@ -290,7 +290,7 @@ class Interpreter:
             completion = run()
         except ModuleError:
             self._note_raise()
-            completion = _GONE
+            completion = _ENDED
             self._frame, self._depth = frame, depth
             del self._frame.loops[loops:]
         finally:
@@ -313,7 +313,7 @@ class Interpreter:
         """Go on behind branches."""
         live = [branch for completion, branch in alternatives if completion == _NEXT]
         if not live:
-            return _GONE
+            return _ENDED
         self.state.merge(live)
         return _NEXT
 
@@ -523,14 +523,14 @@ class Interpreter:
         if completion == _RETURN and len(self._forks) > frame.depth:
             assert frame.result is not None  # noqa: S101
             frame.exits.append((self._noted(frame.mark), frame.result))
-            return _GONE
+            return _ENDED
         if completion in (_BREAK, _CONTINUE) and frame.loops and len(self._forks) > frame.loops[-1].depth:
             loop = frame.loops[-1]
             if completion == _BREAK:
                 loop.breaks.append(self._noted(loop.mark))
             else:
                 loop.continues.append(self._noted(loop.iteration))
-            return _GONE
+            return _ENDED
         return completion
 
     def _do_return(self, node: ast.Return) -> str:
@@ -720,7 +720,7 @@ class Interpreter:
             del frame.loops[loops:]
         finally:
             self._tries.pop()
-        leaves = len(frame.exits) > before or completion not in (_NEXT, _GONE)
+        leaves = len(frame.exits) > before or completion not in (_NEXT, _ENDED)
         if leaves and any(not isinstance(one, (ast.Expr, ast.Pass)) for one in node.finalbody):
             raise Exhausted
         try:
@@ -753,11 +753,11 @@ class Interpreter:
     def _caught(self, node: ast.Try, raised: ModuleError, current: _Try) -> str:
         """The handler of an exception that is raised for certain."""
         if raised.kind is None or current.exits or current.risks:
-            return self._perhaps_caught(node, _GONE, current)
+            return self._perhaps_caught(node, _ENDED, current)
         for handler in node.handlers:
             is_caught = self._catches(handler, raised.kind)
             if is_caught is None:
-                return self._perhaps_caught(node, _GONE, current)
+                return self._perhaps_caught(node, _ENDED, current)
             if is_caught:
                 return self._handler(handler)
         raise raised
@@ -810,7 +810,7 @@ class Interpreter:
                 self.state.undo(inner)
         self.state.undo(mark)
         if not ends:
-            return _GONE
+            return _ENDED
         self.state.merge(ends)
         return _NEXT
 
@@ -2175,21 +2175,21 @@ class Interpreter:
     ) -> Value:
         if isinstance(node, ast.Lambda):
             return self.evaluate(node.body)
-        gone: ModuleError | None = None
+        failed: ModuleError | None = None
         try:
             completion = self._block(node.body)
         except ModuleError as raised:
             if not frame.exits:
                 raise
-            gone = raised
+            failed = raised
             self._note_raise()
-            completion = _GONE
+            completion = _ENDED
         nothing: Value = Known(None, place)
         result = frame.result if completion == _RETURN and frame.result is not None else nothing
         if frame.exits:
             values = [value for _, value in frame.exits]
             branches = [branch for branch, _ in frame.exits]
-            if completion != _GONE:
+            if completion != _ENDED:
                 values.append(result)
                 branches.append(
                     self._noted(frame.mark) if self._forks else self.state.noted(frame.mark, self.state.serial)
@@ -2201,8 +2201,8 @@ class Interpreter:
                 result = join_values(result, value, self.state)
             if isinstance(result, Undecided):
                 result = Undecided(place, result.candidates, is_fraction=result.is_fraction)
-        elif completion == _GONE:
-            raise gone or ModuleError(None)
+        elif completion == _ENDED:
+            raise failed or ModuleError(None)
         return result
 
     def _bound_environment(self, function: ModuleFunction, arguments: Arguments, place: Place) -> Environment:  # noqa: PLR0912 - one for each kind

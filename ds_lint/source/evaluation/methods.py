@@ -360,9 +360,9 @@ def _of_list(run: Evaluator, cell: List, name: str, arguments: Arguments, place:
             slots.reverse()
         elif name == "pop":
             index = lowered(first.value) if first is not None else -1
-            gone = computed(lambda: slots.pop(index))
+            taken = computed(lambda: slots.pop(index))
             run.state.write(cell, tuple(slots))
-            return gone.value if not gone.may_be_missing else Undecided(place)
+            return taken.value if not taken.may_be_missing else Undecided(place)
         elif name == "remove" and first is not None:
             wanted = lowered(first.value)
             index = computed(lambda: [lowered(slot.value) for slot in slots].index(wanted))
