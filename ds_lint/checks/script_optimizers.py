@@ -120,7 +120,7 @@ def placeholder_for_nothing(config: Config) -> Iterator[Problem]:
             found = scheduler, "the config has no `scheduler`", advice
         elif handed.has_optimizer is False or (optimizer is not None and not optimizer.is_placeholder):
             advice = "Make a scheduler of torch, or pass `DummyOptim` for an `optimizer` of the config."
-            found = scheduler, "Accelerate makes its schedule beside DummyOptim only", advice
+            found = scheduler, "Accelerate schedules DummyOptim only", advice
             raises, stage = "scheduler.step() raises an AttributeError", _AT_STEP
     elif optimizer is not None and optimizer.is_placeholder and scheduler is not None and not scheduler.is_placeholder:
         advice = "Make `DummyScheduler` for the `scheduler` of the config, or an optimizer of torch."

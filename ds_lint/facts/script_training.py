@@ -59,6 +59,8 @@ def script_training(started: StartedScript) -> TrainingArguments:
     fields, script = tables.load("transformers")["training_arguments"], started.script
     made = [_made(started, way) for way in script.ways] or [_of_nothing(started)]
     given, defaults = _agreed([(one.given, one.defaults) for one in made])
+    if (resumed := script.keywords.get("resume_from_checkpoint")) is not None:  # of ``Trainer.train``, too
+        given["resume_from_checkpoint"] = _keyword(started, resumed)
     changes = script.changes
     later: dict[str, Argument] = {}
     unknown = {name for one in made for name, _ in one.changes} | script.unused

@@ -40,6 +40,7 @@ class ScriptModule:
         self._find = find
         self._depth = depth
         self._others: dict[str, ScriptModule | None] = {}
+        self._meant: dict[str, DefinedClass | str] = {}  # by a name
 
     @cached_property
     def values(self) -> Values:
@@ -67,6 +68,14 @@ class ScriptModule:
         A class that has its base's own name, as in ``class TrainingArguments(TrainingArguments)``, means an import:
         ``but`` is that class. The name is empty if it means something else.
         """
+        if but is not None:
+            return self._class_of(name, but)
+        if name not in self._meant:
+            self._meant[name] = ""  # of names that modules import from each other
+            self._meant[name] = self._class_of(name, None)
+        return self._meant[name]
+
+    def _class_of(self, name: str, but: ast.ClassDef | None) -> DefinedClass | str:
         own = [node for node in self.classes.get(name, ()) if node is not but]
         if own:
             return DefinedClass(own[0], self) if len(own) == 1 and but not in self.classes[name] else ""

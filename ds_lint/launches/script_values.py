@@ -22,8 +22,19 @@ def constant(node: ast.expr | None, values: Values) -> Any:
         return UNKNOWN
     if isinstance(node, ast.Attribute) and dotted_name(node.value).rpartition(".")[2] in _ENUMERATIONS:
         return node.attr.lower()
+    if isinstance(node, (ast.Constant, ast.List, ast.UnaryOp)):  # as most are, and need no run of the module
+        try:
+            found = ast.literal_eval(node)
+        except ValueError:
+            found = UNKNOWN
+        if all(one is None or isinstance(one, (bool, int, float, str)) for one in _items(found)):
+            return found
     value = values.value(node)
     return UNKNOWN if value.is_open else of_node(value.node)
+
+
+def _items(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else [found]
 
 
 def of_node(node: Node) -> Any:

@@ -42,8 +42,8 @@ def runs(script):
         (f"{LOOP}if step % 10 == 0:\n    teacher(**batch)", ("teacher", False)),
         (f"{LOOP}frozen = teacher\nwith torch.no_grad():\n    frozen(**batch)", ("frozen", True)),
         (
-            f"{LOOP}def score(judge, *, batch):\n    return judge(**batch)\n\nscore(teacher, batch=batch)",
-            ("judge", True),
+            f"{LOOP}def score(scorer, *, batch):\n    return scorer(**batch)\n\nscore(teacher, batch=batch)",
+            ("scorer", True),
         ),
         (LOOP.replace('"b")', '"b").eval().requires_grad_(False)') + "teacher(**batch)", ("teacher", True)),
         (
@@ -62,7 +62,7 @@ def test_a_model_that_no_engine_gathers(script, expected):
         LOOP,
         f"{LOOP}model(**batch)",
         f"{LOOP}teacher = accelerator.prepare(teacher)\nteacher(**batch)",
-        f"{LOOP}judge = accelerator.prepare_model(teacher)\njudge(**batch)",
+        f"{LOOP}other = accelerator.prepare_model(teacher)\nother(**batch)",
         f"{LOOP}import deepspeed\nengine, *_ = deepspeed.initialize(model=teacher, config=c)\nteacher(**batch)",
         f"{LOOP}from mine import wrap\nwrap(teacher)\nteacher(**batch)",
         f"{LOOP}for one in [model, teacher]:\n    one(**batch)",
