@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Enumerations of transformers whose members have their values as names, in capitals.
 _ENUMERATIONS = ("IntervalStrategy", "SaveStrategy", "SchedulerType", "HubStrategy", "OptimizerNames")
+# What a run alone shows: an expression with it is not worth a run of the module.
+_OF_A_RUN = ("os.environ", "os.getenv", "sys.argv")
 
 
 def constant(node: ast.expr | None, values: Values) -> Any:
@@ -29,6 +31,8 @@ def constant(node: ast.expr | None, values: Values) -> Any:
             found = UNKNOWN
         if all(one is None or isinstance(one, (bool, int, float, str)) for one in _items(found)):
             return found
+    if any(isinstance(one, ast.Attribute) and dotted_name(one) in _OF_A_RUN for one in ast.walk(node)):
+        return UNKNOWN
     value = values.value(node)
     return UNKNOWN if value.is_open else of_node(value.node)
 

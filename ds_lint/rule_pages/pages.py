@@ -50,6 +50,7 @@ FINDINGS = "findings"
 FIXED = "fixed"
 POLICY = "json policy"
 REQUIREMENTS = "requirements.txt"
+HOSTS = "hosts"  # the hostfile of ``deepspeed``
 FENCE = "```"
 TABLE = "| severity | effect | since |\n|---|---|---|\n"  # one row below it
 
@@ -192,7 +193,7 @@ def examples(text: str) -> list[Example]:
 def file_name(block: Block) -> str | None:
     """The name of the file that a block shows beside the configs below it; None if it shows something else."""
     language, _, name = block.info.partition(" ")
-    if language == "text" and name == REQUIREMENTS:
+    if language == "text" and name in (REQUIREMENTS, HOSTS):
         return name
     return name if re.fullmatch(r"[\w-]+\.(?:sh|py)", name) and language in ("bash", "python") else None
 
