@@ -78,7 +78,7 @@ def test_one_process_waits_for_the_other_ranks(variable: str) -> None:
 def test_a_star_of_transformers_leaves_the_names_of_configs_alone() -> None:
     import transformers
 
-    from ds_lint.source.evaluation.interpreter import names_config
+    from ds_lint.source.evaluation.names import names_config
 
     assert len(transformers.__all__) > 1000
     assert [name for name in transformers.__all__ if name.isidentifier() and names_config(name)] == []
