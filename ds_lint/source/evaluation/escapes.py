@@ -103,9 +103,9 @@ def soften(run: Evaluator, value: Value) -> None:
 
 def _let_go(run: Evaluator, function: ModuleFunction) -> None:
     """Note that a function may be called from now on."""
-    if id(function) in run.escaping or isinstance(function.node, ast.Lambda):
+    if function in run.escaping or isinstance(function.node, ast.Lambda):
         return
-    run.escaping.add(id(function))
+    run.escaping.add(function)
     receiver = generic_object(run, function.owner) if function.owner is not None else None
 
     def once() -> None:

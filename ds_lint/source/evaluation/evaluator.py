@@ -47,7 +47,7 @@ class Evaluator(Protocol):
     generic: dict[Class, Object]
     entered: set[ast.AST]
     awaited: set[ast.AST | None]
-    escaping: set[int]
+    escaping: set[ModuleFunction]
     patched: set[str]
     has_star: bool
 

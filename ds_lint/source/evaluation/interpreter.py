@@ -71,7 +71,7 @@ class Interpreter:
         self.generic: dict[Class, Object] = {}  # an object of each class, whoever makes it
         self.entered: set[ast.AST] = set()  # functions that something calls
         self.awaited: set[ast.AST | None] = set()
-        self.escaping: set[int] = set()  # functions that code has got which does not show
+        self.escaping: set[ModuleFunction] = set()  # functions that code has got which does not show
         self.patched: set[str] = set()  # names of libraries that the module sets
         self.has_star = False  # an import of all names
 
