@@ -195,6 +195,19 @@ def test_a_default_that_the_script_may_change_is_unknown(run, write, train):
     assert with_code("DS610", findings(run, ".")) == []
 
 
+def test_the_defaults_are_known_of_arguments_that_are_unpacked_in_a_function(run, write):
+    script = """\
+from transformers import Trainer, TrainingArguments as Arguments
+def main():
+    common = {"seed": 1}
+    Trainer(args=Arguments("out", deepspeed="ds.json", **common)).train()
+main()
+"""
+    write({"ds.json": {**OF_TRAINER, "gradient_clipping": 0.5}, "train.py": script})
+    (mismatch,) = with_code("DS610", findings(run, "."))
+    assert mismatch["key"] == "gradient_clipping"
+
+
 UNEQUAL = {**OF_TRAINER, "train_micro_batch_size_per_gpu": 4, "gradient_clipping": 0.5}
 OWN_OPTIONS = """\
 from dataclasses import dataclass, field

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.script_modules import ScriptModule
+    from ds_lint.source.tree import Node
 
 PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 _OF_FILES = {"parse_json_file": "json_file", "parse_yaml_file": "yaml_file"}
@@ -122,7 +123,7 @@ class WayReader:
 
     def _may_be_arguments(self, name: str) -> bool:
         """Whether what is called may be a class of arguments: to look into every module that is imported takes long."""
-        last = name.rpartition(".")[2]
+        last = (self.module.imported.full_name(name) or name).rpartition(".")[2]
         return last in self.module.classes or _OF_ARGUMENTS.search(last) is not None
 
     def _is_in_class(self, call: ast.Call) -> bool:
@@ -143,30 +144,32 @@ class WayReader:
 
     def keywords(self, call: ast.Call) -> tuple[dict[str, KeywordArgument], bool]:
         """The keywords of a call, those that it unpacks too, and whether there may be others."""
-        found: dict[str, KeywordArgument] = {}
-        is_open = False
-        for one in call.keywords:
-            if one.arg is not None:
-                found[one.arg] = KeywordArgument(self.value(one.value), place(one))
-                continue
-            fields, is_whole = self._unpacked(one.value)
-            is_open |= not is_whole
-            found.update(fields)
-        return found, is_open
+        found = {
+            one.arg: KeywordArgument(self.value(one.value), place(one)) for one in call.keywords if one.arg is not None
+        }
+        unpacked = [one.value for one in call.keywords if one.arg is None]
+        if not unpacked:
+            return found, False
+        value = self.module.values.keywords(call)  # as the call gets them: a variable may be another dict elsewhere
+        made = [pair for one in unpacked for pair in self._dict_of(one) or ()]
+        return self._members(value.node, made, unpacked[0]) | found, value.is_open
 
     def _unpacked(self, node: ast.expr) -> tuple[dict[str, KeywordArgument], bool]:
         """The keys of a dict, and whether these are all."""
         value = self.module.values.value(node)
         if value.node.kind != "object":
             return {}, False
-        made = self._dict_of(node)
+        return self._members(value.node, self._dict_of(node) or [], node), not value.is_open
+
+    def _members(self, value: Node, made: list[tuple[str, ast.expr]], written: ast.expr) -> dict[str, KeywordArgument]:
+        """The members of an object that ``written`` is; ``made`` are elements of which the expression shows."""
         found: dict[str, KeywordArgument] = {}
-        for member in value.node.members:
+        for member in value.members:
             known = of_node(member.value)
-            if known is UNKNOWN and made is not None:
+            if known is UNKNOWN:
                 known = next((self.value(each) for key, each in made if key == member.key), UNKNOWN)
-            found[member.key] = KeywordArgument(known, place(node))
-        return found, not value.is_open
+            found[member.key] = KeywordArgument(known, place(written))
+        return found
 
     def _dict_of(self, node: ast.expr) -> list[tuple[str, ast.expr]] | None:
         """The elements of a dict that is written out, and only read, as expressions."""
