@@ -124,8 +124,15 @@ FLAGS = "deepspeed train.py --output_dir out --deepspeed ds.json\n"
             id="recipe under flags",
         ),
         pytest.param(
-            {"src/work/__main__.py": called("'ds.json'"), "run.sh": "torchrun --nproc_per_node 2 -m work\n"},
+            {"src/task/__main__.py": called("'ds.json'"), "run.sh": "torchrun --nproc_per_node 2 -m task\n"},
             id="package in src",
+        ),
+        pytest.param(
+            {
+                "mine.py": "from transformers import TrainingArguments\nclass Recipe(TrainingArguments):\n    pass\n",
+                "train.py": "from mine import Recipe\n" + called("'ds.json'").replace("TrainingArguments(", "Recipe("),
+            },
+            id="own class of another module",
         ),
     ],
 )

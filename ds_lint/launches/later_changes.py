@@ -60,7 +60,7 @@ class LaterChanges(NamedTuple):
     fields: dict[str, KeywordArgument]
     rest: bool
     remade: frozenset[str]  # the fields that a copy gets
-    is_copied: bool  # to an object that is compared with the config anew
+    is_copied: bool  # to an object that is compared with the config again
 
 
 def later_changes(module: ScriptModule, sources: SourceReader) -> LaterChanges:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 _OF_FILES = {"parse_json_file": "json_file", "parse_yaml_file": "yaml_file"}
 _OF_FLAGS = ("parse", "parse_args", "parse_args_and_config", "parse_args_into_dataclasses", "parse_known_args")
-_OF_ARGUMENTS = re.compile(r"arg|cfg|config|hparam|hyper|opt|param|setting|train", re.IGNORECASE)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -101,11 +99,7 @@ class WayReader:
             yield from self._parsed(call, of)
         overwritten = {id(call) for call in self._overwritten()}
         for call in self.names.calls:
-            if (
-                id(call) in is_classmethod
-                or id(call) in overwritten
-                or not self._may_be_arguments(dotted_name(call.func))
-            ):
+            if id(call) in is_classmethod or id(call) in overwritten or not self._may_be_class(dotted_name(call.func)):
                 continue
             of_call = arguments_class(dotted_name(call.func), self.module)
             if of_call is not None and not self._is_in_class(call):
@@ -121,10 +115,10 @@ class WayReader:
             if one is not reaching and one.value is not None:
                 yield one.value
 
-    def _may_be_arguments(self, name: str) -> bool:
-        """Whether what is called may be a class of arguments: to look into every module that is imported takes long."""
+    def _may_be_class(self, name: str) -> bool:
+        """Whether what is called may be a class, by its capital letter: to look into every import takes long."""
         last = (self.module.imported.full_name(name) or name).rpartition(".")[2]
-        return last in self.module.classes or _OF_ARGUMENTS.search(last) is not None
+        return last in self.module.classes or last.lstrip("_")[:1].isupper()
 
     def _is_in_class(self, call: ast.Call) -> bool:
         """Whether a call is a default of a field, or a base."""

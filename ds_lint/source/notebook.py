@@ -120,7 +120,7 @@ def _body(cell: Cell, magic: CellMagic) -> Part:
 
 
 def _added(first: CellMagic, cell: Cell, notebook: Notebook) -> Iterator[Part]:
-    """What later cells add to the end of the file that a cell writes, until one writes it anew."""
+    """What later cells add to the end of the file that a cell writes, until one writes it again."""
     if first.writes is None:
         return
     for other in notebook.cells:

@@ -29,7 +29,7 @@ def test_keys_that_tell_a_recipe_are_fields_of_the_framework(framework):
 
 def words_of(name):
     """The words behind which the program of a framework trains."""
-    return set(next(iter(FRAMEWORKS[name].program.names.values())))
+    return set(next(iter(FRAMEWORKS[name].program.programs.values())))
 
 
 def tree_of(name, tmp_path_factory):
@@ -79,5 +79,5 @@ def test_the_command_of_axolotl_and_its_module_are_known(tmp_path_factory):
     main = ast.parse((tree / "axolotl/cli/main.py").read_text(encoding="utf-8"))
     commands = {node.name for node in ast.walk(main) if isinstance(node, ast.FunctionDef)}
     assert commands >= words_of("axolotl")
-    (module,) = (name for name in FRAMEWORKS["axolotl"].program.names if "." in name)
+    (module,) = FRAMEWORKS["axolotl"].program.modules
     assert (tree / f"{module.replace('.', '/')}.py").is_file()
