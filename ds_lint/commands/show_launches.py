@@ -98,7 +98,7 @@ def _misread(files: list[LaunchFile]) -> list[str]:
 
 def _lines(file: LaunchFile, launch: Launch, terminal: Terminal) -> Iterator[str]:
     place = visible(file.place_of(launch))
-    yield f"{terminal.paint(place, STRONG)}  {', '.join(_about(launch))}"
+    yield f"{terminal.paint(place, STRONG)}  {', '.join(_about(file, launch))}"
     command = " ".join("?" if word is None else shlex.quote(word) for word in launch.command)
     for line in wrap(visible(command), terminal.width, taken=4, indent=4):
         yield terminal.paint(f"    {line.lstrip()}", QUIET)
@@ -112,9 +112,9 @@ def _in_cell(file: LaunchFile, launch: Launch) -> dict[str, int]:
     return {"line": file.notebook.line_in_file(launch.line), "cell": cell, "cell_line": line}
 
 
-def _about(launch: Launch) -> Iterator[str]:
+def _about(file: LaunchFile, launch: Launch) -> Iterator[str]:
     """What was understood, in words."""
-    yield launch.launcher
+    yield launch.launcher if launch.record is not None else "launcher unknown"
     if launch.world_size is not None:
         nodes = f" on {counted(launch.nodes, 'node')}" if launch.nodes is not None and launch.nodes > 1 else ""
         yield f"{counted(launch.world_size, 'rank')}{nodes}"
@@ -127,12 +127,19 @@ def _about(launch: Launch) -> Iterator[str]:
     ):
         if value is not None:
             yield f"{name} {visible(value)}"
+    if launch.around and launch.launcher != launch.surroundings.around:
+        yield f"within {launch.surroundings.around}"
+    if launch.path != file.path:
+        yield f"called in {visible(file.path)}"
     if launch.unknown:
         yield f"unknown: {', '.join(visible(name) for name in launch.unknown)}"
 
 
 def _as_json(launches: list[tuple[LaunchFile, Launch]]) -> str:
     described = [
-        {name: getattr(launch, name) for name in _IN_JSON} | _in_cell(file, launch) for file, launch in launches
+        {name: getattr(launch, name) for name in _IN_JSON}
+        | {"launcher": launch.launcher if launch.record is not None else None}
+        | _in_cell(file, launch)
+        for file, launch in launches
     ]
     return dumps({"version": VERSION, "launches": described}, indent=2) + "\n"

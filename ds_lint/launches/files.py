@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.start import ReadFile
 
 ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".mk", ".py", ".ipynb", ".yml", ".yaml", ".dockerfile")
-_SHELL = (".sh", ".bash", ".sbatch", ".slurm", ".job")
+SHELL = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 _MAKEFILES = ("makefile", "gnumakefile")
 _DOCKERFILES = ("dockerfile", "containerfile")
 _STARTING = (b"subprocess", b"os.system", b"os.popen", b"os.exec")  # what a module starts programs with
@@ -23,7 +23,7 @@ def kind_of(path: str, data: bytes) -> str | None:
     """What a file is that can launch something: by its name, or by the first line of a script without an ending."""
     name = posixpath.basename(path.replace("\\", "/")).lower()
     stem, ending = posixpath.splitext(name)
-    if ending in _SHELL or (not ending and _SHEBANG.match(data)):
+    if ending in SHELL or (not ending and _SHEBANG.match(data)):
         return "shell"
     if name in _MAKEFILES or ending == ".mk":
         return "makefile"

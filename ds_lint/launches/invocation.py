@@ -7,11 +7,12 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launch import Launch, module_places
-from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, by_module, by_program
+from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, UNKNOWN, by_module, by_program
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, sorted_flags
 from ds_lint.launches.ranks import Ranks, accelerate_root, hosts_of, loose_around
-from ds_lint.launches.start import LauncherCall
+from ds_lint.launches.start import NO_OUTER, LauncherCall, Outer
 from ds_lint.launches.surroundings import OF_RANKS, Surroundings, starts_per_node, visible_gpus
+from ds_lint.source.shell.runners import RUNNERS, command_behind
 from ds_lint.source.slurm import with_options
 
 if TYPE_CHECKING:
@@ -21,13 +22,7 @@ if TYPE_CHECKING:
     from ds_lint.source.slurm import Allocation
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")
-# Programs that run the command behind them.
-_WRAPPERS = frozenset({
-    "apptainer", "caffeinate", "chrt", "conda", "docker", "env", "ionice", "ncu", "nice", "nohup", "nsys", "numactl",
-    "perf", "pipenv", "poetry", "rlaunch", "script", "setsid", "singularity", "stdbuf", "strace", "sudo", "taskset",
-    "time", "timeout", "unbuffer", "uv", "xargs",
-})  # fmt: skip
-_WITH_NAMES = {"conda": ("-n", "--name"), "docker": ("--name",)}  # of these, options with any name behind them
+_NAME_A_JOB = ("-J", "--job-name", "-p", "--partition", "-A", "--account")  # options of srun with any name behind them
 _BY_PROGRAM, _BY_MODULE = by_program(), by_module()
 _OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
 
@@ -39,20 +34,29 @@ class _Program(NamedTuple):
     words: list[Word]
 
 
+class _Found(NamedTuple):
+    """A launcher, the words behind it, and the command of ``srun`` or ``mpirun`` around it."""
+
+    launcher: Launcher
+    words: list[Word]
+    outer: Outer
+
+
 def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadFile) -> Launch | None:
     """The launch that a command is; None if it starts no training."""
-    found = _launcher(start.words)
+    found = _launcher(start)
     if found is None:
         return None
     launcher, words, outer = found
-    if outer and _around(outer) is SRUN:
-        allocation = with_options(allocation, outer[1:])
-    options = Parsed({}, words)
+    if _around(outer) is SRUN:
+        allocation = with_options(allocation, outer.words[1:])
+    options = Parsed({}, words, () if launcher is not UNKNOWN else tuple(unknown))
     if launcher.is_per_gpu:
         options = parsed(launcher.name, words, start.details[len(start.words) - len(words) :])
     program = _program(launcher, options)
     sorted_ = sorted_flags(program.words, start.details[len(start.words) - len(program.words) :])
     flags = arguments(sorted_.words)
+    start = start._replace(environment={**start.environment, **_set_by_env(start.words)})
     call = LauncherCall(options, sorted_, launcher.framework, outer, allocation, start, read)
     if launcher.starts_anything and not _trains_with_deepspeed(program, flags, call):
         return None
@@ -77,46 +81,75 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         accelerate_config=_accelerate_config(launcher, options, flags),
         deepspeed_config=_config(options, flags),
         loose=sorted_.loose,
-        loose_before=(*options.loose, *loose_around(outer, start)),
+        loose_before=(*options.loose, *loose_around(outer)),
         surroundings=around,
         memory=allocation.memory,
         gpu=allocation.gpu,
         redirections=start.redirections if any(map(_OPTION_AS_FILE.fullmatch, start.redirections)) else (),
+        cut_off=start.cut_off,
     )
 
 
-def _launcher(command: list[Word]) -> tuple[Launcher, list[Word], list[Word]] | None:
-    """The innermost launcher of a command, the words behind it, and the command of ``srun`` or ``mpirun`` around it."""
+def _launcher(start: Start) -> _Found | None:
+    """The innermost launcher of a command."""
+    words, position = start.words, 0
     begun: int | None = None  # where the command of srun or mpirun is
-    for position, word in enumerate(command):
-        if word is None:
-            continue
-        name, rest = posixpath.basename(word), command[position + 1 :]
-        outer = command[begun:position] if begun is not None else []
-        if position and command[position - 1] in _WITH_NAMES.get(posixpath.basename(command[0] or ""), ()):
-            continue  # such as an environment called ds
+    is_unknown = False  # whether an unknown word is before, which may be any program with any options
+    while position < len(words):
+        word = words[position]
+        name = posixpath.basename(word) if word is not None else ""
+        outer = start.around or NO_OUTER
+        if begun is not None:
+            outer = Outer(words[begun:position], start.details[begun:position])
         known = _BY_PROGRAM.get(name)
-        if known is not None and known.is_around:
+        if word is None:
+            is_unknown = is_unknown or begun is None
+        elif begun is not None and words[position - 1] in _NAME_A_JOB:
+            pass
+        elif known is not None and known.is_around:
             begun = position if begun is None else begun
         elif known is not None:
-            return _started(known, known.programs[name], rest, outer)
+            return _started(known, known.programs[name], words[position + 1 :], outer)
         elif _PYTHON.fullmatch(name):
-            return _python(rest, outer)
-        elif position == 0 and name not in _WRAPPERS:
+            return _python(words[position + 1 :], outer)
+        elif name in RUNNERS:
+            behind = command_behind(words[position:], _is_command)
+            if behind is None:
+                return None
+            position += behind
+            continue
+        elif is_unknown and word.endswith(".py"):
+            return _Found(UNKNOWN, words[position:], outer)
+        elif begun is None and not is_unknown:
             return None
+        position += 1
+    if is_unknown:
+        flag = next((at for at, word in enumerate(words) if word is not None and word.startswith("--deepspeed")), None)
+        return _Found(UNKNOWN, words[flag:], start.around or NO_OUTER) if flag is not None else None
     return None
 
 
-def _started(
-    known: Launcher, behind: tuple[str, ...], rest: list[Word], outer: list[Word]
-) -> tuple[Launcher, list[Word], list[Word]] | None:
+def _set_by_env(words: list[Word]) -> dict[str, Word]:
+    """The variables that ``env NAME=VALUE`` gives to the command behind it."""
+    if not words or words[0] != "env":
+        return {}
+    pairs = (word.partition("=") for word in words[1 : command_behind(words, _is_command)] if word is not None)
+    return {name: value for name, sign, value in pairs if sign and name.isidentifier()}
+
+
+def _is_command(name: str) -> bool:
+    """Whether a runner may run a program of this name as a launch, or around one."""
+    return name in _BY_PROGRAM or name in RUNNERS or _PYTHON.fullmatch(name) is not None
+
+
+def _started(known: Launcher, behind: tuple[str, ...], rest: list[Word], outer: Outer) -> _Found | None:
     """A launcher with one of the words that must be behind it, if it starts a training."""
     if not behind:
-        return known, rest, outer
-    return (known, rest[1:], outer) if rest and rest[0] in behind else None
+        return _Found(known, rest, outer)
+    return _Found(known, rest[1:], outer) if rest and rest[0] in behind else None
 
 
-def _python(rest: list[Word], outer: list[Word]) -> tuple[Launcher, list[Word], list[Word]] | None:
+def _python(rest: list[Word], outer: Outer) -> _Found | None:
     """What a call of Python is: a launcher that it starts as a module, or a script of its own."""
     left = list(rest)
     while left and left[0] is not None and left[0].startswith("-") and left[0] not in ("-m", "-c", "-"):
@@ -130,18 +163,18 @@ def _python(rest: list[Word], outer: list[Word]) -> tuple[Launcher, list[Word], 
         return _started(known, known.modules[module], left[2:], outer)
     if module in _BY_PROGRAM:
         return None  # a package, which Python cannot start
-    return _around(outer) or PYTHON, left, outer
+    return _Found(_around(outer) or PYTHON, left, outer)
 
 
-def _around(outer: list[Word]) -> Launcher | None:
+def _around(outer: Outer) -> Launcher | None:
     """The launcher whose command is around another one."""
-    return _BY_PROGRAM[posixpath.basename(outer[0] or "")] if outer else None
+    return _BY_PROGRAM[posixpath.basename(outer.words[0] or "")] if outer.words else None
 
 
 def _program(launcher: Launcher, options: Parsed) -> _Program:
     """What is started."""
     words = list(options.rest)
-    if launcher.framework is not None:
+    if launcher.framework is not None or (launcher is UNKNOWN and (words[0] or "").startswith("-")):
         return _Program(None, words)
     if launcher.starts_anything and words[:1] == ["-m"]:
         words = words[1:]
@@ -188,7 +221,7 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
     hosts = hosts_of(call) if launcher is DEEPSPEED else None
     return Surroundings(
         around=name,
-        starts=starts_per_node(name, outer, allocation) if counts else None,
+        starts=starts_per_node(name, outer.words, allocation) if counts else None,
         processes=ranks.processes_per_node,
         inside=inside,
         is_run_by_python=is_run_by_python,

@@ -79,6 +79,7 @@ MPIRUN = Launcher(
     "mpirun", dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun"), ()), ranks.of_mpirun, is_around=True
 )
 PYTHON = Launcher("python", {}, ranks.of_python)  # under any name, as ``invocation`` knows it
+UNKNOWN = Launcher("?", {}, lambda _: ranks.Ranks())  # a word that is not known, such as ``$LAUNCHER``
 
 
 _OF_DEEPSPEED = "deepspeed.launcher."  # modules that its launcher starts on each node

@@ -14,7 +14,7 @@ from ds_lint.source.counts import count
 from ds_lint.source.yaml import parse as parse_yaml
 
 if TYPE_CHECKING:
-    from ds_lint.launches.start import LauncherCall, Start
+    from ds_lint.launches.start import LauncherCall, Outer, Start
     from ds_lint.source.tree import Node
 
 # Flags of programs that start ``accelerate launch``, which are options of that.
@@ -103,9 +103,9 @@ def of_srun(call: LauncherCall) -> Ranks:
 
 def of_mpirun(call: LauncherCall) -> Ranks:
     """``mpirun -np N``, on this machine unless it names hosts."""
-    total = processes_of_mpirun(call.outer)
-    has_hosts = any(word in ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f") for word in call.outer)
-    has_hosts = has_hosts or bool(loose_around(call.outer, call.start))  # or may name some
+    total = processes_of_mpirun(call.outer.words)
+    has_hosts = any(word in ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f") for word in call.outer.words)
+    has_hosts = has_hosts or bool(loose_around(call.outer))  # or may name some
     return Ranks(None if has_hosts else 1, None if has_hosts else total)
 
 
@@ -174,12 +174,12 @@ def accelerate_root(call: LauncherCall) -> Node | None:
     return parse_yaml(text, str(file)).root if text is not None else None
 
 
-def loose_around(outer: list[Word], start: Start) -> tuple[str, ...]:
+def loose_around(outer: Outer) -> tuple[str, ...]:
     """What the unknown words of ``srun`` or ``mpirun`` depend on that may be options: no option stands before them."""
-    begin = start.words.index(outer[0]) if outer else 0
+    words, details = outer
     loose = [
         detail.names
-        for before, word, detail in zip(outer, outer[1:], start.details[begin + 1 :], strict=False)
+        for before, word, detail in zip(words, words[1:], details[1:], strict=False)
         if word is None and detail is not None and detail.holds_options and not (before or "").startswith("-")
     ]
     return tuple(name for names in loose for name in names)

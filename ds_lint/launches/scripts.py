@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches.invocation import launch
 from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import by_module, by_program
-from ds_lint.launches.start import Start
+from ds_lint.launches.start import Outer, Start
 from ds_lint.launches.word import UnknownWord
 from ds_lint.source.shell.interpreter import follow
+from ds_lint.source.shell.runners import PARALLEL, SHELLS, called_script
 from ds_lint.source.shell.unknowns import around_marks, is_known
-from ds_lint.source.slurm import allocation
+from ds_lint.source.slurm import allocation, with_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ds_lint.launches.word import Word
     from ds_lint.source.notebook_cells import Notebook
+    from ds_lint.source.shell.interpreter import Around
     from ds_lint.source.shell.unknowns import StandIns, Unknowns
+    from ds_lint.source.slurm import Allocation
 
+_CALLS = re.compile(r"\.(?:sh|bash|slurm|sbatch)\b|\.py\b.*deepspeed")
 _SHORT = 3  # letters of a name that other words may have in them
 _WRITES = re.compile(r">|\btee\b")
 _MARKS = re.compile(
@@ -74,8 +78,8 @@ NO_LAUNCHES = Launches([], [])
 
 
 def may_launch(text: str) -> bool:
-    """Whether a text has the word of a launcher; else it launches nothing, and is not parsed."""
-    return _MARKS.search(text) is not None
+    """Whether a text has the word of a launcher, or a script that it may call; else it launches nothing."""
+    return _MARKS.search(text) is not None or _CALLS.search(text) is not None
 
 
 def joined(parts: list[Launches]) -> Launches:
@@ -101,24 +105,65 @@ def launches_in(
     if not may_launch(text) and not (may_write and _WRITES.search(text)):
         return NO_LAUNCHES
     job = allocation(text)
-    followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins)
+    followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins, may_launch)
     found = list[Launch]()
     for started in followed.started:
-        command = [word if is_known(word) else None for word in started.words]
+        command = _known(started.words)
         environment = {name: value if is_known(value) else None for name, value in started.environment.items()}
         names = [unknown.name for word in started.words for unknown in followed.unknowns.of(word)]
         words, details = _parted(started.words, followed.unknowns)
         cwd = followed.unknowns.path(started.cwd)
-        start = Start(started.path, started.line, command, words, details, environment, cwd, started.redirections)
-        one = launch(start, list(dict.fromkeys(names)), job, read)
+        start = Start(
+            started.path,
+            started.line,
+            command,
+            words,
+            details,
+            environment,
+            cwd,
+            started.redirections,
+            _outer(started.around, followed.unknowns),
+            tuple(_known(started.cut_off)),
+        )
+        one = launch(start, list(dict.fromkeys(names)), _job(job, started.around), read)
         if one is not None:
-            found.append(one)
+            around = next((words for words, _ in started.around if _parallel(words) is not None), ())
+            found.append(one._replace(around=tuple(_known(around))))
     written = [
         WrittenConfig(posixpath.normpath(posixpath.join(cwd, one.name)), one.line, one.end_line)
         for one in followed.written
         if one.path == path and is_known(one.name) and (cwd := followed.unknowns.path(one.cwd)) is not None
     ]
     return Launches(found, followed.misread, tuple(written))
+
+
+def _known(words: Sequence[str]) -> list[Word]:
+    """Words, with None for each that is not known."""
+    return [word if is_known(word) else None for word in words]
+
+
+def _outer(around: Sequence[Around], unknowns: Unknowns) -> Outer | None:
+    """The command of ``srun`` or ``mpirun`` that a command runs within, up to the shell or script that it starts."""
+    for words in (one.words for one in reversed(around)):
+        begin = _parallel(words)
+        if begin is not None:
+            end = called_script(list(words[begin:])) or len(words)
+            shell = (at for at, word in enumerate(words) if posixpath.basename(word) in SHELLS)
+            return Outer(*_parted(list(words[begin : min(next(shell, len(words)), begin + end)]), unknowns))
+    return None
+
+
+def _parallel(words: Sequence[str]) -> int | None:
+    """Where ``srun`` or ``mpirun`` is in a command; None if it is not."""
+    return next((at for at, word in enumerate(words) if posixpath.basename(word) in PARALLEL), None)
+
+
+def _job(job: Allocation, around: Sequence[Around]) -> Allocation:
+    """The job that a command is in: that of its script, or one that the script submits."""
+    for words, text in around:
+        if posixpath.basename(words[0]) == "sbatch":
+            job = with_options(allocation(text), words[1:])
+    return job
 
 
 def _parted(words: list[str], unknowns: Unknowns) -> tuple[list[Word], list[UnknownWord | None]]:

@@ -22,6 +22,7 @@ class Start(NamedTuple):
     """A command with its place: ``environment`` are exported variables, ``cwd`` a folder within the project.
 
     ``words`` are those of the command with ``--option=$VALUE`` as two, and ``details`` tells of the unknown ones.
+    ``around`` is the command that it runs within, such as ``srun bash -c``, the outermost of several.
     """
 
     path: str
@@ -32,6 +33,18 @@ class Start(NamedTuple):
     environment: dict[str, Word]
     cwd: str | None
     redirections: tuple[str, ...] = ()
+    around: Outer | None = None
+    cut_off: tuple[Word, ...] = ()
+
+
+class Outer(NamedTuple):
+    """The words of ``srun`` or ``mpirun`` around a launcher; ``details`` tells of the unknown ones."""
+
+    words: list[Word]
+    details: list[UnknownWord | None]
+
+
+NO_OUTER = Outer([], [])
 
 
 class LauncherCall(NamedTuple):
@@ -44,7 +57,7 @@ class LauncherCall(NamedTuple):
     options: Parsed
     flags: SortedFlags
     framework: Framework | None
-    outer: list[Word]
+    outer: Outer
     allocation: Allocation
     start: Start
     read: ReadFile

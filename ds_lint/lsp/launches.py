@@ -14,7 +14,7 @@ from ds_lint.launches.files import kind_of
 from ds_lint.lsp.documents import HUGE, whole_path
 from ds_lint.project.launches import Naming, may_be_script, naming
 from ds_lint.session.inputs import stamp
-from ds_lint.session.launched import LaunchingProject, Link, scripts_of
+from ds_lint.session.launched import LaunchingProject, Link, as_called, scripts_of
 from ds_lint.source.files import MOST_BYTES, Files, bytes_of
 from ds_lint.source.languages import YAML
 from ds_lint.targets.directories import repository_of
@@ -113,7 +113,7 @@ class _Repository:
             elif path.endswith(YAML):
                 by.yamls.append(here)
         links = [link for path in by.scripts for link in self._links(path, Naming([path], []))]
-        return links + [link for path in by.yamls for link in self._links(path, Naming([], [path]))]
+        return as_called(links) + [link for path in by.yamls for link in self._links(path, Naming([], [path]))]
 
     def _links(self, path: str, by: Naming) -> list[Link]:
         kept = self._kept.get(path)

@@ -13,6 +13,7 @@ from ds_lint.project.discovery import candidates
 from ds_lint.project.references import located
 from ds_lint.source.files import ON_DISK
 from ds_lint.source.notebook_cells import shown_line
+from ds_lint.source.project_texts import ProjectTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +31,7 @@ _YAML = (".yml", ".yaml")
 NOTEBOOK = ".ipynb"
 _FEW_NAMES = 50  # which are looked for one by one
 _NAME = re.compile(rb"[\w.\-]+")
+SUBMITTED = "#SBATCH"  # which a script has that is meant to be submitted by itself, whatever calls it
 _TAKE_RECIPES = (b"parse_json_file", b"parse_yaml_file")  # which name the file that names the config
 _NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
 
@@ -84,10 +86,22 @@ def launch_files(
     unless_it_fails: UnlessItFails = at_once,
 ) -> Iterator[LaunchFile]:
     """The files below a directory that launch training."""
+    files = []
     for path in _below(directory, on_error, may_be_script, leaves_out, respects_gitignore=respects_gitignore):
         found = unless_it_fails(lambda: read_launches(path, directory), path)  # noqa: B023 - called at once
         if found is not None:
-            yield found
+            files.append(found)
+    return as_called(files)
+
+
+def as_called(files: list[LaunchFile]) -> Iterator[LaunchFile]:
+    """The files without the launches of scripts that another one calls, which are there as it calls them."""
+    called = {launch.path for file in files for launch in file.launches if launch.path != file.path}
+    for file in files:
+        is_called = file.path in called and SUBMITTED not in file.text
+        kept = [one for one in file.launches if one.path != file.path] if is_called else file.launches
+        if kept or file.misread:
+            yield file._replace(launches=kept)
 
 
 def scripts_below(directory: str, most: int, *, leaves_out: LeavesOut, respects_gitignore: bool = False) -> list[str]:
@@ -129,7 +143,11 @@ def naming(paths: Iterable[str], names: Iterable[str], files: Files = ON_DISK) -
         else:
             scripts.append((path, data))
     sought.update(os.fsencode(os.path.basename(path)) for path in yamls)
-    return Naming([path for path, data in scripts if _has(data, sought)], yamls)
+    found = [path for path, data in scripts if _has(data, sought)]
+    called = {os.fsencode(os.path.basename(path)) for path in found if path.endswith(kinds.SHELL)}
+    if called:  # by others, which may export what counts there
+        found = [path for path, data in scripts if _has(data, sought) or _has(data, called)]
+    return Naming(found, yamls)
 
 
 def _has(data: bytes, names: set[bytes]) -> bool:
@@ -206,11 +224,19 @@ def may_be_script(name: str) -> bool:
     return lower.endswith(kinds.ENDINGS) or "." not in name or lower.startswith(("dockerfile", "containerfile"))
 
 
-def _reader(script: str, directory: str, files: Files) -> Callable[[str], str | None]:
-    """A function that reads what a script names in the project."""
+def _reader(script: str, directory: str, files: Files) -> ProjectTexts:
+    """What reads the files that a script names in the project."""
 
-    def read(name: str) -> str | None:
+    def path_of(name: str) -> str | None:
         path = located(name, script, root=directory, is_there=files.has)
-        return None if path is None or os.path.isabs(name) else text_of(path, files)
+        return None if os.path.isabs(name) else path
 
-    return read
+    def text(name: str) -> str | None:
+        path = path_of(name)
+        return None if path is None else text_of(path, files)
+
+    def place(name: str) -> str | None:
+        path = path_of(name)
+        return None if path is None else os.path.relpath(path, directory).replace(os.sep, "/")
+
+    return ProjectTexts(place, text)

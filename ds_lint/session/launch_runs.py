@@ -47,8 +47,10 @@ class LaunchOutcome(NamedTuple):
 
 def runnable(launch: Launch, project: str, gpus: int) -> RunnableLaunch | str:
     """The command of a launch in a project, on a machine with so many GPUs; or why it cannot be run."""
-    words = [word for word in launch.command if word is not None]
-    if len(words) < len(launch.command):
+    is_within = launch.around and launch.record is not None and launch.record.is_around
+    command = launch.around if is_within else launch.command  # of `srun bash -c "..."` what is within is one rank
+    words = [word for word in command if word is not None]
+    if len(words) < len(command):
         names = ", ".join(launch.unknown) or "what only the shell knows"
         return f"its words depend on {names}"
     if launch.nodes is not None and launch.nodes > 1:

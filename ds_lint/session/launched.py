@@ -14,6 +14,7 @@ from ds_lint.launches.notebook_kernel import in_home, in_notebook
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.project.launches import (
     NOTEBOOK,
+    SUBMITTED,
     Naming,
     at_once,
     launch_files,
@@ -49,11 +50,21 @@ MOST_SCRIPTS = 1000  # that the search for the launches of a named config looks 
 
 
 class Link(NamedTuple):
-    """What a launch or a recipe tells, and the whole paths of the configs, recipes and scripts that it names."""
+    """What a launch or a recipe tells, and the whole paths of the configs, recipes and scripts that it names.
+
+    ``unread`` is the script that it starts, where Python does not parse it; ``caller`` the file that calls the one with
+    the launch.
+    """
 
     material: Material
     paths: frozenset[str]
-    unread: str = ""  # the script that it starts, where Python does not parse it
+    unread: str = ""
+    caller: str = ""
+
+    @property
+    def place(self) -> str:
+        """The file with the launch, within the project."""
+        return self.material.launch.path if isinstance(self.material, LaunchFacts) else ""
 
 
 def add_launches(
@@ -167,8 +178,10 @@ class LaunchingProject:
 
     def linked(self, by: Naming, unless_it_fails: UnlessItFails = at_once) -> Iterator[Link]:
         """The launches in these scripts, and these recipes."""
+        links = list[Link]()
         for path in by.scripts:
-            yield from unless_it_fails(lambda: self._links_at(path), path) or ()  # noqa: B023 - called at once
+            links += unless_it_fails(lambda: self._links_at(path), path) or ()  # noqa: B023 - called at once
+        yield from as_called(links)
         for path in by.yamls:
             link = unless_it_fails(lambda: self.link_of_recipe(path), path)  # noqa: B023 - called at once
             if link is not None:
@@ -233,7 +246,8 @@ class LaunchingProject:
     def links(self, file: LaunchFile) -> Iterator[Link]:
         """The launches of a file, linked to the files that they name."""
         for facts in self.launches(file):
-            yield Link(facts, frozenset(self._whole_paths(facts, file)), self._unread(facts, file.path))
+            caller = file.path if facts.launch.path != file.path else ""
+            yield Link(facts, frozenset(self._whole_paths(facts, file)), self._unread(facts, file.path), caller)
 
     def launches(self, file: LaunchFile) -> Iterator[LaunchFacts]:
         """The launches of a file, with what they tell."""
@@ -431,6 +445,16 @@ class LaunchingProject:
         from ds_lint.source import json, yaml
 
         return json.parse(text, path) if path.endswith(".json") else yaml.parse(text, path)
+
+
+def as_called(links: Sequence[Link]) -> list[Link]:
+    """The links without those of scripts that another one calls, as ``project.launches`` leaves them out."""
+    called = {link.place for link in links if link.caller}
+    return [
+        link
+        for link in links
+        if link.caller or link.place not in called or any(SUBMITTED in one.text for one in link.material.documents[:1])
+    ]
 
 
 def _document_of(path: str, notebook: Notebook, python: str) -> Document:

@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.source.shell import builtins, conditions, patterns, scanning
 from ds_lint.source.shell.assignments import ASSIGNMENT, Assignments, restore
 from ds_lint.source.shell.beginnings import may_write_config
+from ds_lint.source.shell.runners import SHELLS, called_script, handed_texts
 from ds_lint.source.shell.state import Function, State, merged
 from ds_lint.source.shell.syntax import REDIRECTIONS, ShellCommand, WrittenWord, nodes, parse
 from ds_lint.source.shell.text_notes import TextNotes
 from ds_lint.source.shell.texts import WrittenText, WrittenTexts
 from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
 from ds_lint.source.shell.words import LONGEST, TooLongError, WordExpander
-from ds_lint.source.slurm import allocation
+from ds_lint.source.project_texts import ProjectTexts
+from ds_lint.source.slurm import allocation, with_options
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ds_lint.source.shell.runners import HandedText
     from ds_lint.source.shell.state import Value
 
 _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
@@ -38,11 +41,19 @@ _TABS = re.compile(r"^\t+", re.MULTILINE)
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\+?=")
 
 
+class Around(NamedTuple):
+    """A command that runs another script or text, such as ``srun bash -c``: its words, and that text."""
+
+    words: tuple[str, ...]
+    text: str
+
+
 class StartedProgram(NamedTuple):
     """A program that a script starts: its words with the marks of what is unknown, and where its command begins.
 
     ``line`` counts from 1. ``environment`` are the exported variables, those of the command itself among them.
-    ``redirections`` are those of the command as they are written, such as ``>log``.
+    ``redirections`` are those of the command as they are written, such as ``>log``. ``around`` are the commands that
+    it runs within, the outermost first. ``cut_off`` are the words behind it that bash takes for another command.
     """
 
     path: str
@@ -51,6 +62,8 @@ class StartedProgram(NamedTuple):
     environment: dict[str, str]
     cwd: str
     redirections: tuple[str, ...] = ()
+    around: tuple[Around, ...] = ()
+    cut_off: tuple[str, ...] = ()
 
 
 class WrittenFile(NamedTuple):
@@ -78,13 +91,16 @@ def follow(
     read: Callable[[str], str | None] = lambda _: None,
     variables: dict[str, str | None] | None = None,
     stand_ins: StandIns | None = None,
+    enters: Callable[[str], bool] = lambda _: False,
 ) -> Followed:
     """Follow a script.
 
     ``path`` is its place in the project; ``read`` gives the text of a file that it sources; ``variables`` are in the
-    environment, with None for a value that is not known; ``stand_ins`` are in the text.
+    environment, with None for a value that is not known; ``stand_ins`` are in the text. ``enters`` says whether the text
+    of a script that it calls is followed, too.
     """
     interpreter = _Interpreter(path, read)
+    interpreter.enters = enters
     state = State(".")
     for name, value in (variables or {}).items():
         state.variables[name] = interpreter.unknowns.mark(name) if value is None else value
@@ -155,6 +171,8 @@ class _Interpreter:
     ) -> None:
         self.path = path
         self.read = read
+        self.enters: Callable[[str], bool] = lambda _: False
+        self.callers = [path]  # the scripts that call each other
         self.reading = reading
         self.is_broken_off = False
         self.unknowns = Unknowns() if reading is None else reading.unknowns
@@ -599,8 +617,11 @@ class _Interpreter:
             if name == "exec":
                 state.ended = state.ended or "exit"
             return status
-        if name in ("bash", "sh") and "-c" in fields[1:3]:
-            return self.inline(fields, state, line)
+        texts = handed_texts(fields, given)
+        if texts:
+            return self.handed(texts, fields, state, line)
+        if self.script(fields, state):
+            return None
         if name in {"break", "continue"}:
             state.ended = name
             if name == "break" and self.breaks:
@@ -609,10 +630,14 @@ class _Interpreter:
         builtin = builtins.BUILTINS.get(name)
         if builtin is not None:
             return builtin(fields[1:], state, given, self.words)
+        self.start(fields, state, line)
+        return None
+
+    def start(self, fields: list[str], state: State, line: int) -> None:
+        """Note a program that starts."""
         if not self.is_silent:
             environment = {key: state.text(key) or "" for key in sorted(state.exported) if key in state.variables}
             self.started.append(StartedProgram(self.path, line, fields, environment, state.cwd, self.redirections))
-        return None
 
     def function(self, function: Function, fields: list[str], state: State) -> bool | None:
         positional = state.positional
@@ -639,24 +664,75 @@ class _Interpreter:
         self.line = outside
         return status
 
-    def inline(self, fields: list[str], state: State, line: int) -> bool | None:
-        """``bash -c TEXT NAME WORD...``, in a shell of its own."""
-        at = fields.index("-c")
-        inside = state.copy()
-        inside.variables = {name: value for name, value in inside.variables.items() if name in state.exported}
-        inside.functions = {}
-        inside.positional = fields[at + 3 :]
-        return self.evaluate(fields[at + 1], inside, line) if len(fields) > at + 1 else None
+    def handed(self, texts: list[HandedText], fields: list[str], state: State, line: int) -> bool | None:
+        """Texts that a command hands to a shell of its own: ``bash -c TEXT NAME WORD...``."""
+        status: bool | None = None
+        begin = len(self.started)
+        for one in texts:
+            if posixpath.basename(fields[0]) == "xargs":
+                one = one._replace(text=one.text.replace("{}", self.unknowns.mark("{}")))  # noqa: PLW2901
+            inside = self.shell_within(state, fields, one.text, has_environment=one.environment)
+            inside.positional = one.words[1:]
+            if not one.is_here:
+                inside.cwd = self.unknowns.mark("PWD")
+            status = self.evaluate(one.text, inside, line)
+        if posixpath.basename(fields[0]) in SHELLS:
+            return status
+        if len(self.started) == begin:
+            self.start(fields, state, line)
+        self.put_around(begin, Around(tuple(fields), texts[0].text))
+        return None
 
-    def source(self, fields: list[str], state: State) -> bool | None:
-        """``source FILE``, if the project has it."""
-        path = self.unknowns.path(fields[0]) if fields else None
-        cwd = self.unknowns.path(state.cwd)
+    def script(self, fields: list[str], state: State) -> bool:
+        """Follow a script of the project that a command runs; returns whether it does."""
+        at = called_script(fields)
+        path = self.file(fields[at], state) if at is not None else None
+        text = self.read(path) if path is not None and path not in self.callers and not self.is_silent else None
+        if at is None or path is None or text is None or not self.enters(text):
+            return False
+        begin = len(self.started)
+        inside = self.shell_within(state, fields, text)
+        inside.positional = fields[at + 1 :] or None
+        inside.variables["0"] = inside.variables["BASH_SOURCE"] = self.unknowns.mark("$0", path)
+        outside, self.path = (self.path, self.line), path
+        self.line = None
+        self.callers.append(path)
+        with self.within():
+            self.block(parse(without_marks(text)).named, inside)
+        self.callers.pop()
+        self.path, self.line = outside
+        self.put_around(begin, Around(tuple(fields), text))
+        return len(self.started) > begin
+
+    def shell_within(self, state: State, fields: list[str], text: str, *, has_environment: bool = True) -> State:
+        """The shell that a command starts for a text."""
+        inside = state.copy()
+        inside.exported = inside.exported if has_environment else frozenset()
+        inside.variables = {name: value for name, value in inside.variables.items() if name in inside.exported}
+        inside.functions = {}
+        if posixpath.basename(fields[0]) == "sbatch":
+            job = with_options(allocation(text), fields[1:]).variables
+            inside.variables |= job
+            inside.exported |= job.keys()
+        return inside
+
+    def put_around(self, begin: int, around: Around) -> None:
+        """Note of the programs that have started since then what they run within."""
+        self.started[begin:] = [one._replace(around=(around, *one.around)) for one in self.started[begin:]]
+
+    def file(self, name: str, state: State) -> str | None:
+        """The place in the project of a file that a command names."""
+        path, cwd = self.unknowns.path(name), self.unknowns.path(state.cwd)
         if path is None or cwd is None:
             return None
         path = posixpath.normpath(posixpath.join(cwd, path))
-        text = self.read(path)
-        if text is None:
+        return self.read.place(path) if isinstance(self.read, ProjectTexts) else path
+
+    def source(self, fields: list[str], state: State) -> bool | None:
+        """``source FILE``, if the project has it."""
+        path = self.file(fields[0], state) if fields else None
+        text = self.read(path) if path is not None else None
+        if path is None or text is None:
             return None
         outside, self.path = self.path, path
         with self.within():
