@@ -28,7 +28,8 @@ class Launch(NamedTuple):
     ``loose_before`` is what those before it depend on. ``environment`` are the variables that the script exports. Paths
     are as the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are
     the bytes of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
-    ``redirections`` are those of the command if an option is taken for the file of one.
+    ``redirections`` are those of the command if an option is taken for the file of one, and ``set_in`` the other files
+    that set variables of the environment, by their names.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Launch(NamedTuple):
     memory: int | None = None
     gpu: str | None = None
     redirections: tuple[str, ...] = ()
+    set_in: tuple[tuple[str, str], ...] = ()
 
     @property
     def record(self) -> Launcher | None:

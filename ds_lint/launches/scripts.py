@@ -109,7 +109,9 @@ def launches_in(
         names = [unknown.name for word in started.words for unknown in followed.unknowns.of(word)]
         words, details = _parted(started.words, followed.unknowns)
         cwd = followed.unknowns.path(started.cwd)
-        start = Start(started.path, started.line, command, words, details, environment, cwd, started.redirections)
+        start = Start(
+            started.path, started.line, command, words, details, environment, cwd, started.redirections, started.set_in
+        )
         one = launch(start, list(dict.fromkeys(names)), job, read)
         if one is not None:
             found.append(one)

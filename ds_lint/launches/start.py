@@ -22,6 +22,7 @@ class Start(NamedTuple):
     """A command with its place: ``environment`` are exported variables, ``cwd`` a folder within the project.
 
     ``words`` are those of the command with ``--option=$VALUE`` as two, and ``details`` tells of the unknown ones.
+    ``set_in`` are the other files that set some of the variables.
     """
 
     path: str
@@ -32,6 +33,7 @@ class Start(NamedTuple):
     environment: dict[str, Word]
     cwd: str | None
     redirections: tuple[str, ...] = ()
+    set_in: tuple[tuple[str, str], ...] = ()
 
 
 class LauncherCall(NamedTuple):

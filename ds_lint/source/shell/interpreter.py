@@ -42,7 +42,8 @@ class StartedProgram(NamedTuple):
     """A program that a script starts: its words with the marks of what is unknown, and where its command begins.
 
     ``line`` counts from 1. ``environment`` are the exported variables, those of the command itself among them.
-    ``redirections`` are those of the command as they are written, such as ``>log``.
+    ``redirections`` are those of the command as they are written, such as ``>log``, and ``set_in`` the other files that
+    set variables of the environment.
     """
 
     path: str
@@ -51,6 +52,7 @@ class StartedProgram(NamedTuple):
     environment: dict[str, str]
     cwd: str
     redirections: tuple[str, ...] = ()
+    set_in: tuple[tuple[str, str], ...] = ()
 
 
 class WrittenFile(NamedTuple):
@@ -497,7 +499,9 @@ class _Interpreter:
     def run_variable_assignment(self, command: ShellCommand, state: State) -> bool | None:
         if self.notes is not None:
             self.notes.assigned(command, state)
-        self.assignments.assign(command.text, state)
+        name = self.assignments.assign(command.text, state)
+        if name is not None:
+            state.set_in[name] = self.path
         return True
 
     def run_variable_assignments(self, command: ShellCommand, state: State) -> bool | None:
@@ -528,6 +532,8 @@ class _Interpreter:
                 name = word
                 if keyword not in {"export", "readonly"} and "x" not in flags:
                     state.variables[word] = {} if "a" in flags.lower() else ""
+            elif name is not None:
+                state.set_in[name] = self.path
             if name is not None and (keyword == "export" or "x" in flags):
                 state.exported |= {name}
         return True
@@ -572,17 +578,20 @@ class _Interpreter:
         line = self.line if self.line is not None else line
         if not fields:
             for text in assignments:
-                self.assignments.assign(text, state)
+                name = self.assignments.assign(text, state)
+                if name is not None:
+                    state.set_in[name] = self.path
             return True
         if not assignments:
             return self.call(fields, state, given, line)
         before, exported = dict(state.variables), state.exported
         names = [name for text in assignments if (name := self.assignments.assign(text, state)) is not None]
         state.exported |= {*names}
+        set_in, state.set_in = state.set_in, {**state.set_in, **dict.fromkeys(names, self.path)}
         status = self.call(fields, state, given, line)
         for name in names:
             restore(state, name, before.get(name))
-        state.exported = exported
+        state.exported, state.set_in = exported, set_in
         return status
 
     def call(self, fields: list[str], state: State, given: str | None, line: int) -> bool | None:
@@ -611,7 +620,10 @@ class _Interpreter:
             return builtin(fields[1:], state, given, self.words)
         if not self.is_silent:
             environment = {key: state.text(key) or "" for key in sorted(state.exported) if key in state.variables}
-            self.started.append(StartedProgram(self.path, line, fields, environment, state.cwd, self.redirections))
+            origins = ((key, state.set_in.get(key, self.path)) for key in environment)
+            set_in = tuple((key, path) for key, path in origins if path != self.path)
+            one = StartedProgram(self.path, line, fields, environment, state.cwd, self.redirections, set_in)
+            self.started.append(one)
         return None
 
     def function(self, function: Function, fields: list[str], state: State) -> bool | None:

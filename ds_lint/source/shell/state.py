@@ -30,13 +30,14 @@ class State:
     """A shell at one moment of a script.
 
     ``positional`` is None if the words that the script is called with are unknown. ``ended`` says why nothing after
-    this moment runs: ``exit``, ``return``, ``break`` or ``continue``.
+    this moment runs: ``exit``, ``return``, ``break`` or ``continue``. ``set_in`` are the files that set variables.
     """
 
-    __slots__ = ("cwd", "ended", "exported", "functions", "positional", "variables")
+    __slots__ = ("cwd", "ended", "exported", "functions", "positional", "set_in", "variables")
 
     def __init__(self, cwd: str) -> None:
         self.variables: dict[str, Value] = {}
+        self.set_in: dict[str, str] = {}
         self.positional: list[str] | None = None
         self.functions: dict[str, Function] = {}
         self.exported: frozenset[str] = frozenset()
@@ -49,6 +50,7 @@ class State:
         other.variables = {
             name: value if isinstance(value, str) else dict(value) for name, value in self.variables.items()
         }
+        other.set_in = dict(self.set_in)
         other.positional = None if self.positional is None else list(self.positional)
         other.functions = dict(self.functions)
         other.exported = self.exported
@@ -79,6 +81,7 @@ def merged(one: State, other: State, unknowns: Unknowns) -> State:
     if one.positional != other.positional:
         result.positional = None
     result.functions = {**other.functions, **one.functions}
+    result.set_in = {**other.set_in, **one.set_in}
     result.exported = one.exported | other.exported
     if one.cwd != other.cwd:
         result.cwd = unknowns.mark("PWD")
