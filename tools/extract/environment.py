@@ -97,7 +97,7 @@ class _Found:
         self.accelerators = set[str]()
 
     def read(self, source: bytes) -> None:
-        """Read a module; a template that is no Python shows nothing."""
+        """Read a module; a template is not Python, and shows nothing."""
         with warnings.catch_warnings(action="ignore"):
             try:
                 module = ast.parse(source)
