@@ -106,6 +106,10 @@ def test_a_name_of_some_release_is_known(name):
         (f"#!/bin/bash\n#SBATCH --export=ALL,NCCL_IB_DISBALE=1\n{DEEPSPEED}", {}),
         (f"source env.sh\n{DEEPSPEED}", {"env.sh": "export NCCL_IB_DISBALE=1\n"}),
         (DEEPSPEED, {"train.py": f"import os\nos.environ['NCCL_IB_DISBALE'] = '1'\n{SCRIPT}"}),
+        (
+            f"deepspeed --hostfile hosts {TRAIN}",
+            {".deepspeed_env": "NCCL_IB_DISBALE=1\n", "hosts": "a slots=1\nb slots=1\n"},
+        ),
         (DEEPSPEED, {"train.py": f"import os\nos.environ.setdefault('NCCL_IB_DISBALE', '1')\n{SCRIPT}"}),
         ("", {"Dockerfile": f"FROM image\nENV NCCL_IB_DISBALE=1\nCMD {DEEPSPEED}\n"}),
     ],
@@ -163,6 +167,27 @@ def test_no_variable_is_misspelled(found, launch, files):
 )
 def test_a_value(found, variable, code):
     assert codes(found(f"export {variable}\n{DEEPSPEED}")) == ([] if code is None else [code])
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_found"),
+    [
+        ("os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'expandable_segments:True'", False),  # in its place
+        ("os.environ.setdefault('PYTORCH_CUDA_ALLOC_CONF', 'expandable_segments:True')", True),
+    ],
+)
+def test_a_script_may_replace_a_value(found, statement, is_found):
+    """DS889."""
+    script = f"import os\n{statement}\n{SCRIPT}"
+    launch = f"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:true\n{DEEPSPEED}"
+    assert codes(found(launch, {"train.py": script})) == (["DS889"] if is_found else [])
+
+
+def test_a_default_of_a_script_is_not_taken_beside_a_variable(found):
+    """DS889 is silent."""
+    script = f"import os\nos.environ.setdefault('PYTORCH_CUDA_ALLOC_CONF', 'expandable_segments:true')\n{SCRIPT}"
+    launch = f"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n{DEEPSPEED}"
+    assert found(launch, {"train.py": script}) == []
 
 
 @pytest.mark.parametrize(("value", "is_found"), [("9.0a", True), ('"8.0;9.0+PTX"', False), ("$ARCH", False)])

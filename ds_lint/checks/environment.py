@@ -48,13 +48,13 @@ def misspelled_variable(config: Config) -> Iterator[Problem]:
         name = meant(one.name)
         if name is None:
             continue
-        readers = _listed([_LIBRARIES.get(library, library) for library in libraries(name)][:_MOST_NAMED])
+        readers = [_LIBRARIES.get(library, library) for library in libraries(name)][:_MOST_NAMED]
         yield _problem(
             config,
             one,
-            f"{one.name} has no effect: nothing reads an environment variable of this name, unlike {name}",
+            f"nothing reads {one.name}, so it has no effect: {readers[0]} reads {name}",
             IGNORED,
-            help=f"Write {name}, a variable of {readers}. Neither a library nor the project reads {one.name}.",
+            help=f"Write {name}, a variable of {_listed(readers)}. Neither a library nor the project reads {one.name}.",
             label=f"{name} is not set",
         )
 
@@ -91,10 +91,13 @@ def variable_against_config(config: Config) -> Iterator[Problem]:
     if config.accelerate is not None or config.document.kind == "recipe":
         return
     for one in _variables(config):
-        from ds_lint.knowledge.plugin_variables import keys_of_variables  # few launches have such a variable
+        from ds_lint.knowledge.environment_values import refusal  # few launches have such a variable
+        from ds_lint.knowledge.plugin_variables import keys_of_variables
 
         key = keys_of_variables().get(one.name)
         if key is None or one.value is None or one.name == _OF_ALL_STACKS:
+            continue
+        if refusal(one.name, one.value) is not None and _is_read_here(config, one):
             continue
         member = config.member(*key)
         value = None if member is None else member.value.value

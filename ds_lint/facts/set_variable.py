@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
 
 class SetVariable(NamedTuple):
-    """A variable that gets a value, None if that is not known. ``by`` is what sets it: a launch or a script."""
+    """A variable that gets a value, None if that is not known; one of ``is_default`` only if it has none."""
 
     name: str
     value: Word
     document: Document
     span: Span
     is_in_script: bool = False
+    is_default: bool = False
 
     @property
     def says(self) -> object:

@@ -25,8 +25,13 @@ _EXPORTS = re.compile(r"^#SBATCH[ \t]+--export[= \t]+(\S+)", re.MULTILINE)
 
 def set_variables(launch: LaunchFacts, read: Callable[[str], Document | None]) -> list[SetVariable]:
     """Those that may be of a library; ``read`` gives a file of the project that the launch sources."""
-    found = [*_of_launch(launch, read), *_of_script(launch)]
-    return list({(one.name, one.is_in_script): one for one in found}.values())
+    in_script = list(_of_script(launch))
+    replaced = {one.name for one in in_script if not one.is_default}
+    found = [
+        one._replace(value=None) if one.name in replaced else one
+        for one in (*_of_file(launch, read), *_of_launch(launch, read))
+    ]
+    return list({(one.name, one.is_in_script): one for one in (*found, *in_script)}.values())
 
 
 def _counts(name: str) -> bool:
@@ -52,6 +57,18 @@ def _of_launch(launch: LaunchFacts, read: Callable[[str], Document | None]) -> I
             if _counts(pair[1]):
                 start = match.start(1) + pair.start()
                 yield SetVariable(pair[1], pair[2], document, Span(start, start + len(pair[1])))
+
+
+def _of_file(launch: LaunchFacts, read: Callable[[str], Document | None]) -> Iterator[SetVariable]:
+    """Those of the file that ``deepspeed`` hands to all nodes: ``main`` in deepspeed/launcher/runner.py."""
+    command = launch.launch
+    name = command.environment.get("DS_ENV_FILE", ".deepspeed_env")
+    if command.launcher != "deepspeed" or command.nodes == 1 or name is None or command.cwd is None:
+        return
+    file = read(posixpath.normpath(posixpath.join(command.cwd, name)))
+    for match in re.finditer(r"^([A-Za-z_]\w*)=(.*)$", "" if file is None else file.text, re.MULTILINE):
+        if file is not None and _counts(match[1]):
+            yield SetVariable(match[1], match[2].strip(), file, Span(*match.span(1)))
 
 
 def _of_words(words: list[Word]) -> Iterator[tuple[str, Word]]:
@@ -89,11 +106,12 @@ def _of_script(launch: LaunchFacts) -> Iterator[SetVariable]:
             continue
         span = _in_line(one.name, document, one.line)
         if span is not None:
-            yield SetVariable(one.name, one.value, document, span, is_in_script=True)
+            is_set = one.is_default and one.name in launch.launch.environment
+            yield SetVariable(one.name, None if is_set else one.value, document, span, True, one.is_default)
 
 
 def _places(name: str, text: str) -> Iterator[Span]:
-    for match in re.finditer(rf"(?<![\w$.\-{{]){re.escape(name)}(?=[ \t]*[:?+]?=|:|[ \t]+\S)", text):
+    for match in re.finditer(rf"(?<![\w$.\-{{]){re.escape(name)}(?=['\"]?\]?[ \t]*(?:[:?+]?=|:|,)|[ \t]+\S)", text):
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if not line.lstrip().startswith("#"):
             yield Span(match.start(), match.end())
