@@ -32,6 +32,7 @@ FILES = {
     "models": records.ModelStore,
     "overlay": records.Overlay,
     "pairs": records.Pairs,
+    "environment": records.VariableStore,
     "recipes": records.Recipes,
     "peft": records.Peft,
     "published_models": records.PublishedModels,

@@ -75,6 +75,12 @@ class World:
     def tools_extract_recipes(self, *_):
         self.edit("schemas/recipes.json", transformers=known()["transformers"])
 
+    def tools_extract_environment(self, *_):
+        libraries = json.loads(self.text("schemas/environment.json"))["libraries"]
+        for name in known().keys() & libraries.keys():
+            libraries[name]["releases"].append(known()[name])
+        self.edit("schemas/environment.json", libraries=libraries)
+
     def tools_launcher_options(self, *_):
         launchers = json.loads(self.text("schemas/launchers.json"))
         self.edit("schemas/launchers.json", **{
@@ -162,6 +168,7 @@ def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys
         "tools.model_shapes --changed",
         "tools.activations --changed",
         "tools.extract.recipes",
+        "tools.extract.environment",
         "tools.pairs",
         "tools.publish_schemas",
         "tools.rule_pages --write",

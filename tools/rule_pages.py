@@ -34,9 +34,11 @@ from ds_lint.output import concise
 from ds_lint.output.terminal import Terminal
 from ds_lint.rule_pages import pages
 from ds_lint.semantics.basis import Basis
+from ds_lint.session.launch_variables import LaunchVariables
 from ds_lint.session.material import linted
 from ds_lint.source import documents
 from ds_lint.source.document import Document
+from ds_lint.source.files import ON_DISK
 from ds_lint.targets.combination import pins_of
 from ds_lint.targets.requirements_file import requirements
 from tools import runs
@@ -99,6 +101,7 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
             shown = None if script is None else read_training_script(script)
             held = None if script is None else Document(str(launch.script), script, None, [])
             facts = LaunchFacts(launch, Document(name, text, None, []), shown, held)
+            facts.variables = LaunchVariables("", ON_DISK).of(facts)  # whose project has no other files
             if example.checkpoint is not None:
                 facts.checkpoint = Checkpoint("ckpt/global_step100", example.checkpoint)
             return facts

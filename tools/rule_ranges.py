@@ -33,7 +33,7 @@ RANGES = {  # by the first digit of the codes
         "Launch, speed, machine",
         (
             *("compilation", "experts", "hardware", "launch", "launching", "memory", "pairs", "performance", "script"),
-            *("script_models", "script_optimizers", "training_loops"),
+            *("environment", "script_models", "script_optimizers", "training_loops"),
         ),
     ),
     "9": RuleRange("Training runs", ("smoke",)),

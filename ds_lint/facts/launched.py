@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
+    from ds_lint.facts.set_variable import SetVariable
     from ds_lint.facts.storage import Storage
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.frameworks.record import Framework
@@ -78,12 +79,13 @@ class LaunchFacts:
     ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
     that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks
     of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the configs
-    itself, each from the first to the last. ``is_open`` says that unknown words may give any argument.
+    itself, each from the first to the last. ``is_open`` says that unknown words may give any argument. ``variables``
+    are those of the environment that findings are about.
     """
 
     __slots__ = (
         "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "named", "names_experts",
-        "recipe", "resumption", "script", "script_document", "stack", "training", "values", "written",
+        "recipe", "resumption", "script", "script_document", "stack", "training", "values", "variables", "written",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +105,7 @@ class LaunchFacts:
         self.model: Model | None = None  # if its files are in the project, or its shapes are known
         self.written: tuple[tuple[int, int], ...] = ()
         self.is_open = False
+        self.variables: tuple[SetVariable, ...] = ()
         self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
@@ -307,7 +310,8 @@ class LaunchFacts:
     def documents(self) -> list[Document]:
         """The files that findings refer to."""
         recipe = self.recipe.document if self.recipe is not None else None
-        return [one for one in (self.document, self.script_document, recipe) if one is not None]
+        found = (self.document, self.script_document, recipe, *(one.document for one in self.variables))
+        return [one for one in found if one is not None]
 
     @property
     def says(self) -> object:
@@ -344,6 +348,7 @@ class LaunchFacts:
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts)
+        variables = tuple(one.says for one in self.variables)
         training = self.training
         names = (frozenset(self.launch.arguments), frozenset(self.values), bool(self.launch.flags))
         forms: object = None
@@ -351,7 +356,7 @@ class LaunchFacts:
             given = {**training.given, **training.others}
             late = frozenset((name, form(one)) for name, one in training.later.items())
             forms = frozenset((name, form(one)) for name, one in given.items()), late, frozenset(training.defaults)
-        return *facts, *model, *script, *yaml, recipe, around, saved, bool(self.doubts), names, forms
+        return *facts, *model, *script, *yaml, recipe, around, saved, variables, bool(self.doubts), names, forms
 
     @property
     def doubts(self) -> list[str]:

@@ -643,6 +643,32 @@ class Pairs(TypedDict):
     conflicts: list[PairConflict]
 
 
+class VariableRecord(TypedDict, total=False):
+    """A name, with the releases that know it if some do not."""
+
+    runs: list[dict[str, str]]
+
+
+class VariableRecords(TypedDict, total=False):
+    """The environment variables that the releases of a library know; ``beginnings`` are those of names it makes."""
+
+    library: str
+    releases: list[str]
+    names: dict[str, VariableRecord]
+    beginnings: dict[str, VariableRecord]
+    accelerators: dict[str, VariableRecord]  # the values of DS_ACCELERATOR
+
+
+class VariableStore(TypedDict):
+    """``environment.json``."""
+
+    read_on: str
+    documented: dict[str, list[str]]  # what no wheel has, from the pages of ``sources``
+    sources: dict[str, str]
+    allocator: dict[str, list[str]]  # the options of PYTORCH_CUDA_ALLOC_CONF, by release of PyTorch
+    libraries: dict[str, VariableRecords]
+
+
 class Loader(Protocol):
     """``knowledge.tables.load``: each file has its type."""
 
@@ -684,3 +710,5 @@ class Loader(Protocol):
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
     @overload
     def __call__(self, name: Literal["pairs"]) -> Pairs: ...
+    @overload
+    def __call__(self, name: Literal["environment"]) -> VariableStore: ...

@@ -89,6 +89,7 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         surroundings=around,
         memory=allocation.memory,
         gpu=allocation.gpu,
+        set_in=start.set_in,
         redirections=start.redirections if any(map(_OPTION_AS_FILE.fullmatch, start.redirections)) else (),
         cut_off=start.cut_off,
     )

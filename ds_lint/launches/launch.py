@@ -30,7 +30,7 @@ class Launch(NamedTuple):
     the bytes of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
     ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words
     behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
-    or a script with it.
+    or a script with it. ``set_in`` are the other files that set variables of the environment, by their names.
     """
 
     path: str
@@ -56,6 +56,7 @@ class Launch(NamedTuple):
     redirections: tuple[str, ...] = ()
     cut_off: tuple[Word, ...] = ()
     around: tuple[Word, ...] = ()
+    set_in: tuple[tuple[str, str], ...] = ()
 
     @property
     def record(self) -> Launcher | None:

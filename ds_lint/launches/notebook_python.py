@@ -87,6 +87,12 @@ def steps(python: str) -> PythonSteps:
     return PythonSteps(names, sorted(reader.found(), key=lambda step: step.line))
 
 
+def environment_changes(names: ModuleNames) -> tuple[EnvironmentChange, ...]:
+    """The variables of a module that it gives values to, by their names."""
+    found = _StepReader(names).found()
+    return tuple(step for step in found if isinstance(step, EnvironmentChange) and step.name is not None)
+
+
 class _StepReader:
     def __init__(self, names: ModuleNames) -> None:
         self.names = names

@@ -124,6 +124,7 @@ def launches_in(
             started.redirections,
             _outer(started.around, followed.unknowns),
             tuple(_known(started.cut_off)),
+            started.set_in,
         )
         one = launch(start, list(dict.fromkeys(names)), _job(job, started.around), read)
         if one is not None:

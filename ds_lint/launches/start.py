@@ -22,7 +22,8 @@ class Start(NamedTuple):
     """A command with its place: ``environment`` are exported variables, ``cwd`` a folder within the project.
 
     ``words`` are those of the command with ``--option=$VALUE`` as two, and ``details`` tells of the unknown ones.
-    ``around`` is the command that it runs within, such as ``srun bash -c``, the outermost of several.
+    ``around`` is the command that it runs within, such as ``srun bash -c``, the outermost of several, and ``set_in``
+    are the other files that set some of the variables.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Start(NamedTuple):
     redirections: tuple[str, ...] = ()
     around: Outer | None = None
     cut_off: tuple[Word, ...] = ()
+    set_in: tuple[tuple[str, str], ...] = ()
 
 
 class Outer(NamedTuple):

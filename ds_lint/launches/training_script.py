@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches.argument_classes import TRL, dataclass_fields
 from ds_lint.launches.later_changes import later_changes
 from ds_lint.launches.model_sources import SourceReader
+from ds_lint.launches.notebook_python import environment_changes
 from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import last_name, place
 from ds_lint.launches.script_configs import calls_with_config, changed_keys, configs, imported_config
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.launches.later_changes import LaterChanges
     from ds_lint.launches.model_sources import ModelSource
+    from ds_lint.launches.notebook_python import EnvironmentChange
     from ds_lint.launches.script_calls import ScriptCalls
     from ds_lint.launches.script_modules import FindModule
     from ds_lint.launches.script_options import ScriptArgument
@@ -65,8 +67,9 @@ class TrainingScript(NamedTuple):
     the config adds keys, as Lightning adds the batch size. ``is_configured_by_trl`` says that its training arguments
     are of a class of trl. ``ranks`` are those that it starts itself, None if it starts none. ``engine_line`` is the
     first line that connects the ranks, and ``config_line`` the one that takes the config which it names; the last line
-    of all if a function has them. ``path`` is that of the module of the project that does all this, where the script
-    only calls it, and ``caller`` is the text of that script; else both are "".
+    of all if a function has them. ``environment`` are the variables that it sets. ``path`` is that of the module of the
+    project that does all this, where the script only calls it, and ``caller`` is the text of that script; else both are
+    "".
     """
 
     stack: Stack | None
@@ -91,6 +94,7 @@ class TrainingScript(NamedTuple):
     ranks: OwnRanks | None
     engine_line: int
     config_line: int
+    environment: tuple[EnvironmentChange, ...] = ()
     path: str = ""
     caller: str = ""
 
@@ -187,6 +191,7 @@ def _read(module: ScriptModule) -> TrainingScript:
         ranks=own_ranks(names, imported),
         engine_line=_first_line(names, [call for call in names.calls if connects_ranks(call)]),
         config_line=_first_line(names, list(calls_with_config(module, options))),
+        environment=environment_changes(names) if "environ" in module.text else (),
     )
 
 

@@ -26,6 +26,7 @@ from ds_lint.project.launches import (
     text_of,
 )
 from ds_lint.project.references import located
+from ds_lint.session.launch_variables import LaunchVariables
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
 from ds_lint.source.languages import YAML
@@ -175,6 +176,7 @@ class LaunchingProject:
         self.documents = documents or {}
         self.launching: dict[str, Document] = {}
         self.scripts: dict[str, tuple[TrainingScript | None, Document | None]] = {}
+        self.variables = LaunchVariables(directory, files)
 
     def linked(self, by: Naming, unless_it_fails: UnlessItFails = at_once) -> Iterator[Link]:
         """The launches in these scripts, and these recipes."""
@@ -209,6 +211,7 @@ class LaunchingProject:
                 words: list[str | None] = [None] if script.depends_on_flags else []
                 launch = without_launcher(place, words)
                 facts = LaunchFacts(launch, document, script, document, self.recipe_of(launch, script, place))
+                facts.variables = self.variables.of(facts)
                 yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
 
     def _links_of_notebook(self, path: str) -> Iterator[Link]:
@@ -225,6 +228,7 @@ class LaunchingProject:
         place = os.path.relpath(path, self.directory).replace(os.sep, "/")
         facts = LaunchFacts(in_notebook(place, script, notebook), document, script, document)
         facts.written = _written(facts, notebook.written, script.config_line, notebook.notebook.text)
+        facts.variables = self.variables.of(facts)
         whole = os.path.realpath(path)
         yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
 
@@ -264,6 +268,7 @@ class LaunchingProject:
             model = named_or_in(name, folder)
             facts.model = model if model is not None and facts.trains(model, is_here=folder is not None) else None
             facts.checkpoint = self.checkpoint_of(facts, file.path)
+            facts.variables = self.variables.of(facts)
             if launch.path == file.path:
                 facts.written = _written(facts, file.written, launch.line, file.text)
             if not facts.written and by_cell and not facts.named_configs:

@@ -71,7 +71,7 @@ def test_accelerate_takes_a_process_with_a_local_rank_for_a_rank(missing: str) -
 @pytest.mark.long
 @pytest.mark.parametrize("variable", ["WORLD_SIZE=2", "RANK=1"])
 def test_one_process_waits_for_the_other_ranks(variable: str) -> None:
-    """DS830: the process of a notebook is never joined by another rank."""
+    """DS830, DS892: a process of which nothing starts the other ranks is never joined by one."""
     assert run("without_ranks", variable, "deepspeed", ranks=1, timeout=20.0).hung
 
 

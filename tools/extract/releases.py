@@ -60,7 +60,7 @@ def number(release: str) -> tuple[int, ...]:
 
 def _package(library: str, release: str, folder: Path) -> Path:
     """The wheel of a release, unpacked, or its source distribution where it has none."""
-    archive = _downloaded(library, release, folder, "--ignore-requires-python", "--use-pep517", "--no-build-isolation")
+    archive = downloaded(library, release, folder, "--ignore-requires-python", "--use-pep517", "--no-build-isolation")
     target = folder / "unpacked"
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
@@ -86,11 +86,11 @@ def _wheel_for_macos(library: str, release: str, folder: Path) -> Path:
     options = ("--only-binary", ":all:", "--platform", _MACOS, "--python-version")
     for python in _PYTHONS[:-1]:
         with suppress(UnavailableError):
-            return _downloaded(library, release, folder, *options, python)
-    return _downloaded(library, release, folder, *options, _PYTHONS[-1])
+            return downloaded(library, release, folder, *options, python)
+    return downloaded(library, release, folder, *options, _PYTHONS[-1])
 
 
-def _downloaded(library: str, release: str, folder: Path, *options: str) -> Path:
+def downloaded(library: str, release: str, folder: Path, *options: str) -> Path:
     """The archive that pip chooses."""
     _pip("download", f"{library}=={release}", "--no-deps", "--dest", str(folder), *options)
     (archive,) = folder.iterdir()

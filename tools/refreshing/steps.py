@@ -61,6 +61,11 @@ def _of_pairs() -> Mapping[str, str]:
     return {**content["compared"], **{library: known[-1] for library, known in content["releases"].items()}}
 
 
+def _of_environment() -> Mapping[str, str]:
+    libraries = _read("schemas/environment.json")["libraries"]
+    return {name: libraries[name]["releases"][-1] for name in ("torch", "deepspeed", "accelerate", "transformers")}
+
+
 # With the libraries that requirements/fidelity.txt pins, installed.
 INSTALLED = (
     Step("Classes of models", ("tools.model_classes", "--write"), _of_classes, "schemas/model_classes.json"),
@@ -79,6 +84,7 @@ READ = (
     Step("What frameworks make of recipes", ("tools.extract.recipes",), _named("schemas/recipes.json", "transformers"),
          keeps_downloads=True),
     Step("Options of launchers", ("tools.launcher_options", "--write"), _of_launchers, "schemas/launchers.json"),
+    Step("Environment variables", ("tools.extract.environment",), _of_environment, keeps_downloads=True),
     Step("Releases that do not work together", ("tools.pairs",), _of_pairs, "schemas/pairs.json", keeps_downloads=True),
 )  # fmt: skip
 

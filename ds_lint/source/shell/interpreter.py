@@ -62,6 +62,7 @@ class StartedProgram(NamedTuple):
     ``line`` counts from 1. ``environment`` are the exported variables, those of the command itself among them.
     ``redirections`` are those of the command as they are written, such as ``>log``. ``around`` are the commands that
     it runs within, the outermost first. ``cut_off`` are the words behind it that bash takes for another command.
+    ``set_in`` are the other files that set variables of the environment.
     """
 
     path: str
@@ -72,6 +73,7 @@ class StartedProgram(NamedTuple):
     redirections: tuple[str, ...] = ()
     around: tuple[Around, ...] = ()
     cut_off: tuple[str, ...] = ()
+    set_in: tuple[tuple[str, str], ...] = ()
 
 
 class WrittenFile(NamedTuple):
@@ -602,8 +604,10 @@ class _Interpreter:
         if self.notes is not None:
             self.notes.assigned(command, state)
         name = self.assignments.assign(command.text, state)
-        if name is not None and state.exports_all:
-            state.exported |= {name}
+        if name is not None:
+            state.set_in[name] = self.path
+            if state.exports_all:
+                state.exported |= {name}
         return True
 
     def run_variable_assignments(self, command: ShellCommand, state: State) -> bool | None:
@@ -649,6 +653,8 @@ class _Interpreter:
                 name = word
                 if keyword not in {"export", "readonly"} and "x" not in flags:
                     state.variables[word] = {} if "a" in flags.lower() else ""
+            elif name is not None:
+                state.set_in[name] = self.path
             if name is not None and (keyword == "export" or "x" in flags):
                 state.exported |= {name}
         return True
@@ -693,17 +699,20 @@ class _Interpreter:
         line = self.line if self.line is not None else line
         if not fields:
             for text in assignments:
-                self.assignments.assign(text, state)
+                name = self.assignments.assign(text, state)
+                if name is not None:
+                    state.set_in[name] = self.path
             return True
         if not assignments:
             return self.call(fields, state, given, line)
         before, exported = dict(state.variables), state.exported
         names = [name for text in assignments if (name := self.assignments.assign(text, state)) is not None]
         state.exported |= {*names}
+        set_in, state.set_in = state.set_in, {**state.set_in, **dict.fromkeys(names, self.path)}
         status = self.call(fields, state, given, line)
         for name in names:
             restore(state, name, before.get(name))
-        state.exported = exported
+        state.exported, state.set_in = exported, set_in
         return status
 
     def call(self, fields: list[str], state: State, given: str | None, line: int) -> bool | None:
@@ -743,7 +752,10 @@ class _Interpreter:
             self.started[-1] = before._replace(cut_off=(*before.cut_off, *fields))
         elif not self.is_silent:
             environment = {key: state.text(key) or "" for key in sorted(state.exported) if key in state.variables}
-            self.started.append(StartedProgram(self.path, line, fields, environment, state.cwd, self.redirections))
+            origins = ((key, state.set_in.get(key, self.path)) for key in environment)
+            set_in = tuple((key, path) for key, path in origins if path != self.path)
+            one = StartedProgram(self.path, line, fields, environment, state.cwd, self.redirections, set_in=set_in)
+            self.started.append(one)
 
     def function(self, function: Function, fields: list[str], state: State) -> bool | None:
         positional = state.positional

@@ -34,7 +34,7 @@ class State:
     ``positional`` is None if the words that the script is called with are unknown. ``ended`` says why nothing after
     this moment runs: ``exit``, ``return``, ``break`` or ``continue``. ``given`` are the lines that are left of its
     input, the next one last, if that is known; ``unset`` are variables that the script has unset. If it
-    ``exports_all``, each assignment exports, after ``set -a``.
+    ``exports_all``, each assignment exports, after ``set -a``. ``set_in`` are the files that set variables.
     """
 
     __slots__ = (
@@ -45,12 +45,14 @@ class State:
         "functions",
         "given",
         "positional",
+        "set_in",
         "unset",
         "variables",
     )
 
     def __init__(self, cwd: str) -> None:
         self.variables: dict[str, Value] = {}
+        self.set_in: dict[str, str] = {}
         self.positional: list[str] | None = None
         self.functions: dict[str, Function] = {}
         self.exported: frozenset[str] = frozenset()
@@ -66,6 +68,7 @@ class State:
         other.variables = {
             name: value if isinstance(value, str) else dict(value) for name, value in self.variables.items()
         }
+        other.set_in = dict(self.set_in)
         other.positional = None if self.positional is None else list(self.positional)
         other.functions = dict(self.functions)
         other.exported = self.exported
@@ -100,6 +103,7 @@ def merged(one: State, other: State, unknowns: Unknowns) -> State:
     if one.positional != other.positional:
         result.positional = None
     result.functions = {**other.functions, **one.functions}
+    result.set_in = {**other.set_in, **one.set_in}
     result.exported = one.exported | other.exported
     result.unset = one.unset & other.unset
     if one.cwd != other.cwd:
