@@ -12,7 +12,7 @@ from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, so
 from ds_lint.launches.ranks import Ranks, accelerate_root, hosts_of, loose_around
 from ds_lint.launches.start import LauncherCall
 from ds_lint.launches.surroundings import OF_RANKS, Surroundings, starts_per_node, visible_gpus
-from ds_lint.source.slurm import with_options
+from ds_lint.source.slurm import step
 
 if TYPE_CHECKING:
     from ds_lint.launches.launchers import Launcher
@@ -46,7 +46,7 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         return None
     launcher, words, outer = found
     if outer and _around(outer) is SRUN:
-        allocation = with_options(allocation, outer[1:])
+        allocation = step(allocation, outer[1:])
     options = Parsed({}, words)
     if launcher.is_per_gpu:
         options = parsed(launcher.name, words, start.details[len(start.words) - len(words) :])
@@ -192,7 +192,14 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
         processes=ranks.processes_per_node,
         inside=inside,
         is_run_by_python=is_run_by_python,
-        gpus=visible_gpus(launcher.name, options, start.environment, allocation, None if ids is None else ids.value),
+        gpus=visible_gpus(
+            launcher.name,
+            options,
+            start.environment,
+            allocation,
+            None if ids is None else ids.value,
+            is_step=around is SRUN,
+        ),
         ranks=tuple(name for name in OF_RANKS if name in start.environment),
         options=tuple(options.options.items()),
         is_complete=options.is_complete,
