@@ -99,7 +99,9 @@ class Allocation(NamedTuple):
         if self.options.keys() & _OF_TASKS:
             found["SLURM_NTASKS"] = found["SLURM_NPROCS"] = _text(self.tasks)
         if "--ntasks-per-node" in self.options:
-            found["SLURM_NTASKS_PER_NODE"] = _text(self.tasks_per_node)
+            found["SLURM_NTASKS_PER_NODE"] = each = _text(self.tasks_per_node)
+            if "--ntasks" not in self.options and each is not None and self.nodes is not None:
+                found["SLURM_TASKS_PER_NODE"] = each if self.nodes == 1 else f"{each}(x{self.nodes})"
         if self.options.keys() & _OF_GPUS or self.is_whole:
             found["SLURM_GPUS_ON_NODE"] = None if self.is_whole else _text(self.gpus)
         if self.memory is not None:

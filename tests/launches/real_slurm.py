@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 CLUSTER = Path(__file__).parents[2] / "tools/slurm"
-STAND_INS = ("torchrun", "deepspeed", "accelerate", "python", "python3", "nvidia-smi")
+STAND_IN_OF_JOB = "variables-of-the-job"
+STAND_INS = (STAND_IN_OF_JOB, "torchrun", "deepspeed", "accelerate", "python", "python3")
 _STAND_IN = """#!/bin/bash
 log=$DS_LINT_LOG/$EPOCHREALTIME.$BASHPID
 printf '%s\\0' "$(hostname)" "${0##*/}" "$@" > "$log.words"
 env -0 > "$log.environment"
 """
+# Slurm's own way to wait, `sbatch --wait`, looks once in seconds.
+_UNTIL_THE_END = 'while [ -n "$(squeue --noheader)" ]; do sleep 0.05; done'
 
 
 class Process(NamedTuple):
@@ -23,17 +26,17 @@ class Process(NamedTuple):
     environment: dict[str, str]
 
 
-def on_login_node(command: list[str], folder: Path, log: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command on the login node, where programs are stand-ins."""
+def on_login_node(command: str, folder: Path, log: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command on the login node, where programs are stand-ins, and wait for the jobs that it submits."""
     stand_ins = log / "bin"
     stand_ins.mkdir(parents=True)
     for name in STAND_INS:
         path = stand_ins / name
         path.write_text(_STAND_IN)
         path.chmod(0o755)
-    variables = [f"PATH={stand_ins}:/usr/bin:/bin", f"DS_LINT_LOG={log}", "SBATCH_WAIT=1"]
+    variables = [f"PATH={stand_ins}:/usr/bin:/bin", f"DS_LINT_LOG={log}"]
     return subprocess.run(
-        [CLUSTER / "run", "env", *variables, *command],
+        [CLUSTER / "run", "env", *variables, "bash", "-c", f"{command} && {_UNTIL_THE_END}"],
         cwd=folder,
         env={"PATH": "/usr/bin:/bin:/usr/sbin"},
         stdin=subprocess.DEVNULL,
