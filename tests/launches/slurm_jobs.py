@@ -54,7 +54,8 @@ JOBS = {
     "a comment behind options": _job("--nodes=2 # --ntasks=4; --job-name=a#b --nodes=1", PYTHON),
     "a value in quotes": _job('--job-name="a b" --nodes="2"', PYTHON),
     "lines that are none": Job(
-        f"#!/bin/bash\n#SBATCH -N 2\n##SBATCH -n 4\n# SBATCH -n 4\n  # indented\n\n#SBATCH\t-J\tx\n{PYTHON}\n#SBATCH -n 4\n"
+        "#!/bin/bash\n#SBATCH -N 2\n##SBATCH -n 4\n# SBATCH -n 4\n  # indented\n\n#SBATCH\t-J\tx\n"
+        f"{PYTHON}\n#SBATCH -n 4\n"
     ),
     "lines behind a command": Job(
         f"#!/bin/bash\nset -e\n#SBATCH --nodes=2\n#SBATCH --ntasks=2\n{PYTHON}\n", "nodes per_node total"
