@@ -5,13 +5,17 @@ A fact that ds-lint does not know is one that only the cluster knows, and each j
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 import subprocess
+import sys
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from command_line import clean_environment
 from real_slurm import CLUSTER, STAND_IN_OF_JOB, on_login_node, processes
 from slurm_jobs import JOBS
 
@@ -138,3 +142,68 @@ def _said(job_id: str, said: str | None, real: tuple[str, ...]) -> str | None:
 def _gpus(process: Process) -> int:
     visible = process.environment.get("CUDA_VISIBLE_DEVICES")
     return len(visible.split(",")) if visible else 0
+
+
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 1,
+    "zero_optimization": {"stage": 2},
+    "bf16": {"enabled": True},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+}
+LAUNCH = "srun --nodes=2 --ntasks-per-node=1"
+HOSTS = "/run/ds-lint-slurm/hosts"  # of the cluster
+WITHOUT_NAMES = (
+    f'cp {HOSTS} {HOSTS}.all; echo 127.0.0.1 localhost > {HOSTS}; "$@"; s=$?; cat {HOSTS}.all > {HOSTS}; exit $s'
+)
+needs_deepspeed = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="takes the extra smoke")
+
+
+def trained(folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
+    """A training run on two nodes, with these words before the command."""
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    check = [
+        sys.executable,
+        "-m",
+        "ds_lint",
+        "check",
+        "config.json",
+        "--stack=deepspeed",
+        "--smoke",
+        "--smoke-device=cpu",
+    ]
+    return subprocess.run(
+        [CLUSTER / "run", *before, *check, "--smoke-timeout=60", f"--smoke-launch={LAUNCH}"],
+        cwd=folder,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+@needs_deepspeed
+@pytest.mark.fidelity
+def test_ranks_of_two_nodes_train_together(tmp_path: Path) -> None:
+    done = trained(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "smoke: passed on 2 CPU ranks" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@needs_deepspeed
+@pytest.mark.fidelity
+def test_a_run_on_nodes_whose_names_are_unknown_ends_and_says_so(tmp_path: Path) -> None:
+    done = trained(tmp_path, "bash", "-c", WITHOUT_NAMES, "bash")
+    assert done.returncode == 2
+    assert re.search(r"n\d cannot resolve n\d, the node of rank 0 \(.*\): set MASTER_ADDR", done.stderr), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@needs_deepspeed
+@pytest.mark.fidelity
+def test_a_run_that_is_ended_while_its_ranks_wait_leaves_nothing(tmp_path: Path) -> None:
+    done = trained(tmp_path, "timeout", "--signal=TERM", "20", "env", "MASTER_ADDR=10.77.0.99")
+    assert done.returncode == 124
+    assert "SIGTERM ended the smoke run" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
