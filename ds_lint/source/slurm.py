@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.source.counts import count
@@ -32,7 +33,9 @@ _OF_TASKS = {"--ntasks", "--ntasks-per-node", "--ntasks-per-gpu"}
 _GPUS = ("--gres", "--gpus-per-node")
 _OF_GPUS = {*_GPUS, "--gpus", "--gpus-per-task"}
 _VALUED = {*_OF_TASKS, *_OF_GPUS, *_SHORT.values(), "--mem"}
-_HETEROGENEOUS = ("hetjob", "packjob")
+_SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch", ".job")  # what a script of sbatch ends with
+_PARTS = ":"  # between parts of a job that each have nodes of their own, which lines write as these words
+_BETWEEN_PARTS = (_PARTS, "hetjob", "packjob")
 _OF_NODES = re.compile(r"SLURM_(?:NNODES|JOB_NUM_NODES|(?:JOB_)?NODELIST|NTASKS\b|NPROCS)|scontrol")
 _OF_GRES = re.compile(r"(?:gpu:|^)(?:(\w[\w.-]*):)?([0-9]+)(?:\(.*\))?$")
 _ONE_GPU = re.compile(r"gpu(?::([A-Za-z][\w.-]*|[1-7]g\.[0-9]+gb))?$")  # without a number
@@ -43,8 +46,8 @@ _OF_THE_CLUSTER = (
     *("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "SLURM_SUBMIT_DIR"),
     *("SLURM_SUBMIT_HOST", "SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_CLUSTER_NAME", "SLURM_JOB_USER"),
     *("SLURM_JOB_CPUS_PER_NODE", "SLURM_CPUS_ON_NODE", "SLURM_TASKS_PER_NODE", "SLURM_TASK_PID"),
+    *("SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"),  # 0 in the script, and of each task in what srun starts
 )
-_FIRST_TASK = ("SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID")  # the script runs once, on the first node
 # Variables that are the text of an option, and are set only with it.
 _TEXTS = {
     "SLURM_GPUS_PER_NODE": "--gpus-per-node",
@@ -92,7 +95,6 @@ class Allocation(NamedTuple):
         if not self.is_job:
             return {}
         found: dict[str, Word] = dict.fromkeys(_OF_THE_CLUSTER)
-        found.update(dict.fromkeys(_FIRST_TASK, "0"))
         found.update((name, self.options[option]) for name, option in _TEXTS.items() if option in self.options)
         if "--nodes" in self.options:
             found["SLURM_NNODES"] = found["SLURM_JOB_NUM_NODES"] = _text(self.nodes)
@@ -125,16 +127,25 @@ def _text(number: int | None) -> Word:
     return None if number is None else str(number)
 
 
-def allocation(text: str, words: Sequence[Word] = ()) -> Allocation:
-    """What the ``#SBATCH`` lines of a script ask for, under these options of ``sbatch``."""
+def allocation(text: str) -> Allocation:
+    """What the ``#SBATCH`` lines of a script ask for."""
     lines = list(_lines(text))
-    if not lines and not words:
+    if not lines:
         return Allocation()
-    written: list[Word] = [word for line in lines for word in line]
-    options = _options([*written, *words])
-    if any(word in _HETEROGENEOUS for word in written) or ":" in words:
-        return Allocation(is_job=True, options=options)  # parts that each have nodes of their own
-    default = None if _OF_NODES.search(text) else 1  # for as many as sbatch is called with
+    # Without a number of nodes it is for one, or for as many as sbatch is called with.
+    return _job(_options([word for line in lines for word in line]), None if _OF_NODES.search(text) else 1)
+
+
+def with_options(job: Allocation, words: Sequence[Word]) -> Allocation:
+    """The job of a script that ``sbatch`` is called with, behind these options."""
+    before = takewhile(lambda word: word is None or not word.endswith(_SCRIPTS), words)
+    return _job({**job.options, **_options(list(before))}, 1)
+
+
+def _job(options: dict[str, Word], default: int | None) -> Allocation:
+    """A job with these options, on so many nodes if none of them tells the number."""
+    if _PARTS in options:
+        return Allocation(is_job=True, options=options)
     nodes, tasks = _nodes(options, default), _number(options, "--ntasks")
     gpus, gpus_by, gpu = _gpus_of(options, nodes)
     per_node = _number(options, "--ntasks-per-node")
@@ -150,9 +161,9 @@ def step(job: Allocation, words: Sequence[Word]) -> Allocation:
     """What ``srun`` starts with these options in a job, or as a job of its own."""
     own = _options(words)
     options = {**job.options, **own}
-    if ":" in words:  # several programs at once
+    if _PARTS in options:
         return Allocation(is_job=job.is_job, options=options)
-    nodes = _nodes(own, None) if own.keys() & {"--nodes", "--nodelist"} or not job.is_job else job.nodes
+    nodes = _nodes(own, None) if "--nodes" in own or not job.is_job else job.nodes  # whatever --nodelist names
     tasks = _tasks_of_step(job, own, nodes)
     if tasks is not None and (nodes is not None or tasks == 1):
         nodes = min(nodes or 1, tasks)
@@ -202,6 +213,8 @@ def _options(words: Sequence[Word]) -> dict[str, Word]:
     """The options among words by their long names, with their last values, the last ones last."""
     found: dict[str, Word] = {}
     for position, word in enumerate(words):
+        if word in _BETWEEN_PARTS:
+            found[_PARTS] = ""
         if word is None or not word.startswith("-"):
             continue
         name, sign, value = word.partition("=")

@@ -77,6 +77,7 @@ JOBS = {
     ),
     "one node of a job without tasks": _job("--nodes=2", PYTHON.replace("srun", "srun --nodes=1")),
     "a node by its name": _job("--nodes=2", PYTHON.replace("srun", "srun -N1 -n1 -w n2")),
+    "a node by its name alone": _job("--nodes=2", PYTHON.replace("srun", "srun -w n2")),
     "GPUs of a step": _job("--nodes=2; --gres=gpu:4", PYTHON.replace("srun", "srun --gres=gpu:2")),
     "a variable of a step": _job("--nodes=2", PYTHON.replace("srun", "srun --export=ALL,X=1 --kill-on-bad-exit=1")),
     "a job of its own": Job(
@@ -110,7 +111,7 @@ JOBS = {
     "GPUs in all": _job("--nodes=1 -G 4", TORCHRUN.format("${SLURM_GPUS}")),
     "GPUs in all, of two nodes": _job("--nodes=2 --gpus=8", f"srun {TORCHRUN.format(4)}", unknown="gpus"),
     "the rank of a node in the text of the job": _job(
-        "--nodes=2", f"srun {TORCHRUN.format(8)} --node_rank $SLURM_NODEID --rank ${{SLURM_PROCID}}"
+        "--nodes=2", f"srun {TORCHRUN.format(8)} --node_rank $SLURM_NODEID", unknown="words"
     ),
     "accelerate": _job(
         "--nodes=2; --ntasks-per-node=1; --gpus-per-node=4; --cpus-per-task=16; --mem=64G",
