@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Severity, Stack
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.launches.launch import Launch
     from ds_lint.launches.surroundings import Surroundings
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
@@ -153,8 +154,8 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
         outcome,
         help=f"Delete one of the two launchers, `{name}` or `{around.inside}`."
         if around.inside is not None
-        else f"Start one task on each node, with `{_one_task(around)}`, or start the script with `python` and set the "
-        "variables of each rank.",
+        else f"Start one task on each node, with {_one_task(launch.launch)}, or start the script with `python` and set "
+        "the variables of each rank.",
         label="launched twice",
         related=[_launched(launch, "a launcher inside a launcher")],
         subject=(name, around.inside, around.starts, around.processes),
@@ -542,8 +543,12 @@ def _without_ranks(config: Config, missing: list[str]) -> tuple[str, Outcome | d
     return "Accelerate trains without DeepSpeed, and uses nothing of the config", NO_EFFECT
 
 
-def _one_task(around: Surroundings) -> str:
-    return "srun --ntasks-per-node=1" if around.around == "srun" else "mpirun --map-by ppr:1:node"
+def _one_task(launch: Launch) -> str:
+    if launch.surroundings.around != "srun":
+        return "`mpirun --map-by ppr:1:node`"
+    if "SLURM_JOB_ID" in launch.environment:
+        return "`#SBATCH --ntasks-per-node=1` (the tasks of a job win over `srun --ntasks-per-node`)"
+    return "`srun --ntasks-per-node=1`"
 
 
 def _chosen(around: Surroundings) -> tuple[str, list[int]]:

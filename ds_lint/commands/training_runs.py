@@ -72,6 +72,7 @@ class Smoke(NamedTuple):
     passed_on: tuple[str, ...] = ()  # the options that they get
     joins: bool = False  # this process is rank 0 of ranks that a launcher started
     quiet: bool = False  # no progress is shown
+    timeout: int | None = None  # the seconds of --smoke-timeout, if it is given
 
 
 def smoke_of(options: Namespace) -> Smoke:
@@ -92,6 +93,7 @@ def smoke_of(options: Namespace) -> Smoke:
         passed_on=tuple(_as_flags(options, _PASSED_ON)),
         joins=options.smoke_join,
         quiet=options.quiet,
+        timeout=options.smoke_timeout,
     )
 
 
@@ -233,7 +235,7 @@ def _ranks(smoke: Smoke) -> Runner:
     from ds_lint.smoke.small_run.ranks import LaunchedRanks  # imports torch
 
     try:
-        return LaunchedRanks(find(os.environ), smoke.folder)
+        return LaunchedRanks(find(os.environ), smoke.folder, smoke.timeout)
     except NoRendezvous as error:
         raise CouldNotRun(str(error)) from None
 

@@ -14,7 +14,7 @@ from ds_lint.launches.start import NO_OUTER, LauncherCall, Outer
 from ds_lint.launches.surroundings import OF_RANKS, Surroundings, starts_per_node, visible_gpus
 from ds_lint.launches.word import LooseWord
 from ds_lint.source.shell.runners import RUNNERS, SHELLS, command_behind
-from ds_lint.source.slurm import with_options
+from ds_lint.source.slurm import step
 
 if TYPE_CHECKING:
     from ds_lint.launches.launchers import Launcher
@@ -53,7 +53,7 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         return None
     launcher, words, outer = found
     if _around(outer) is SRUN:
-        allocation = with_options(allocation, outer.words[1:])
+        allocation = step(allocation, outer.words[1:])
     options = Parsed({}, words, () if launcher is not UNKNOWN else tuple(unknown))
     if launcher.is_per_gpu:
         options = parsed(launcher.name, words, start.details[len(start.words) - len(words) :])
@@ -241,7 +241,14 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
         processes=ranks.processes_per_node,
         inside=inside,
         is_run_by_python=is_run_by_python,
-        gpus=visible_gpus(launcher.name, options, start.environment, allocation, None if ids is None else ids.value),
+        gpus=visible_gpus(
+            launcher.name,
+            options,
+            start.environment,
+            allocation,
+            None if ids is None else ids.value,
+            is_step=around is SRUN,
+        ),
         ranks=tuple(name for name in OF_RANKS if name in start.environment),
         options=tuple(options.options.items()),
         is_complete=options.is_complete,

@@ -27,16 +27,20 @@ _OF_ACCELERATE = {
 
 
 class Ranks(NamedTuple):
-    """So many nodes with so many processes each; None if that is not known."""
+    """So many nodes with so many processes each; None if that is not known.
+
+    ``total`` is the number of all processes where the nodes may have unequal numbers of them.
+    """
 
     nodes: int | None = None
     processes_per_node: int | None = None
+    total: int | None = None
 
     @property
     def world_size(self) -> int | None:
         """The number of all processes."""
         if self.nodes is None or self.processes_per_node is None:
-            return None
+            return self.total
         return self.nodes * self.processes_per_node
 
 
@@ -105,8 +109,7 @@ def of_accelerate(call: LauncherCall) -> Ranks:
 
 def of_srun(call: LauncherCall) -> Ranks:
     """``srun``, as the job and its own options ask for."""
-    nodes = call.allocation.nodes or (1 if call.allocation.tasks is not None else None)
-    return Ranks(nodes, call.allocation.per_node)
+    return Ranks(call.allocation.nodes, call.allocation.per_node, call.allocation.tasks)
 
 
 def of_mpirun(call: LauncherCall) -> Ranks:

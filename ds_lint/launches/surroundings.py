@@ -90,11 +90,18 @@ def processes_of_mpirun(outer: list[Word]) -> int | None:
 
 
 def visible_gpus(
-    launcher: str, options: Parsed, environment: dict[str, Word], allocation: Allocation, gpu_ids: object
+    launcher: str,
+    options: Parsed,
+    environment: dict[str, Word],
+    allocation: Allocation,
+    gpu_ids: object,
+    *,
+    is_step: bool,
 ) -> VisibleGpus | None:
     """The GPUs that a node has for a launch: those that a variable names, else those that the job asks for.
 
-    ``gpu_ids`` are those of Accelerate's YAML, which win over the variable.
+    ``gpu_ids`` are those of Accelerate's YAML, which win over the variable. A step of ``srun`` sees the GPUs that it
+    asks for, even where the job has all of a node.
     """
     given = options.options.get("gpu_ids", gpu_ids) if launcher == "accelerate" else None
     if given not in (None, "all"):
@@ -102,7 +109,7 @@ def visible_gpus(
     if "CUDA_VISIBLE_DEVICES" in environment:
         value = environment["CUDA_VISIBLE_DEVICES"]
         return _named(value, f"CUDA_VISIBLE_DEVICES={value}") if value is not None else None
-    if allocation.gpus is not None:
+    if allocation.gpus is not None and (is_step or not allocation.is_whole):
         return VisibleGpus(allocation.gpus, allocation.gpus_by, None)
     return None
 

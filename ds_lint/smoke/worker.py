@@ -11,6 +11,8 @@ import sys
 
 from ds_lint.smoke.records.rendezvous import NoRendezvous, find
 
+_TIMEOUT = "--smoke-timeout"
+
 
 def main(arguments: list[str]) -> int:
     """Run as the rank that the launcher assigned; the exit status, on rank 0 that of ``ds-lint check``."""
@@ -22,9 +24,19 @@ def main(arguments: list[str]) -> int:
     if place.rank > 0:
         from ds_lint.smoke.small_run.ranks import serve
 
-        return serve(place)
+        return serve(place, timeout_in(arguments))
     command = [sys.executable, "-m", "ds_lint", *as_check(arguments)]
     return os.execv(sys.executable, command)  # noqa: S606 - ourselves
+
+
+def timeout_in(arguments: list[str]) -> float | None:
+    """The seconds of ``--smoke-timeout``, for ranks that read no other options."""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, sign, value = word.partition("=")
+        seconds = value if sign else following
+        if name == _TIMEOUT and seconds.isdecimal():
+            return float(seconds)
+    return None
 
 
 def as_check(arguments: list[str]) -> list[str]:

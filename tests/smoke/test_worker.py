@@ -5,7 +5,7 @@ import sys
 
 from command_line import clean_environment
 
-from ds_lint.smoke.worker import as_check
+from ds_lint.smoke.worker import as_check, timeout_in
 
 
 def start(**variables):
@@ -33,3 +33,10 @@ def test_rank_0_is_the_check_that_it_was_asked_to_be():
     given = ["--local_rank=0", "a config.json", "--stack=trainer", "--output-format", "json"]
     wanted = ["check", "a config.json", "--stack=trainer", "--output-format", "json", "--smoke", "--smoke-join"]
     assert as_check(given) == wanted
+
+
+def test_other_ranks_read_how_long_the_ranks_may_take_to_come():
+    assert (
+        timeout_in(["config.json", "--smoke-timeout=90"]) == timeout_in(["--smoke-timeout", "90", "config.json"]) == 90
+    )
+    assert timeout_in(["config.json"]) is timeout_in(["--smoke-timeout"]) is None

@@ -6,8 +6,12 @@ exactly those ranks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import queue
+import socket
+import threading
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,8 +24,15 @@ if TYPE_CHECKING:
     from ds_lint.smoke.records.rendezvous import Rendezvous
 
 PATIENCE = 300.0  # seconds for all ranks to come: the nodes of a job do not start at the same time
+_LEAST = 60.0  # which they get in any case, to import torch
+_FOR_NAMES = 10.0  # seconds for the name of a node that starts
 _PREFIX = "ds-lint"
 _TICK = 0.1  # seconds between two questions
+
+
+def patience_of(timeout: float | None) -> float:
+    """The seconds for all ranks to come under this ``--smoke-timeout``."""
+    return PATIENCE if timeout is None else max(timeout, _LEAST)
 
 
 class Meeting:
@@ -30,6 +41,7 @@ class Meeting:
     def __init__(self, place: Rendezvous, patience: float = PATIENCE) -> None:
         self.place = place
         self.patience = patience
+        _find_node(place)
         try:
             self._store = PrefixStore(_PREFIX, _store(place, patience, is_host=_is_host(place)))
         except (RuntimeError, ValueError, OSError) as error:
@@ -70,14 +82,47 @@ def store_of(place: Rendezvous, name: str, patience: float) -> PrefixStore:
     return PrefixStore(f"{_PREFIX}/{name}", _store(place, patience, is_host=False))
 
 
+def _find_node(place: Rendezvous) -> None:
+    """Look up the node of rank 0, which torch would try to as long as it waits for the ranks."""
+    deadline = time.monotonic() + _FOR_NAMES
+    while True:
+        try:
+            socket.getaddrinfo(place.address, place.port)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                why = f"{socket.gethostname()} cannot resolve {place.address}, the node of rank 0 ({error.strerror})"
+                raise CouldNotRun(f"{why}: set MASTER_ADDR to an address that all nodes can reach") from None
+        else:
+            return
+        time.sleep(1.0)
+
+
 def _store(place: Rendezvous, patience: float, *, is_host: bool) -> TCPStore:
-    return TCPStore(
-        place.address,
-        place.port,
-        is_master=is_host,
-        timeout=timedelta(seconds=patience),
-        wait_for_workers=False,
-    )
+    """The store, for which a thread waits: torch does not return for the signal that ends this process."""
+    found = queue.SimpleQueue[TCPStore | Exception]()
+
+    def connect() -> None:
+        try:
+            store = TCPStore(
+                place.address,
+                place.port,
+                is_master=is_host,
+                timeout=timedelta(seconds=patience),
+                wait_for_workers=False,
+            )
+        except Exception as error:  # noqa: BLE001 - for the thread that waits
+            found.put(error)
+        else:
+            found.put(store)
+
+    threading.Thread(target=connect, daemon=True).start()
+    while True:
+        with contextlib.suppress(queue.Empty):
+            answer = found.get(timeout=1.0)
+            break
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _is_host(place: Rendezvous) -> bool:

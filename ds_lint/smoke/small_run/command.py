@@ -55,8 +55,9 @@ def runs(start: list[str], path: str, options: list[str], shared: str | None) ->
     """
     if shared is None and start[-3:-1] == [sys.executable, "-m"]:
         shared = os.path.abspath(os.curdir)
-        options = [*options, f"--smoke-folder={shared}"]
     folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=shared))
+    if shared is not None:
+        options = [*options, f"--smoke-folder={folder}"]  # srun gives its tasks no time to remove what they wrote
     report, log = os.path.join(folder, "report.json"), os.path.join(folder, "launcher.log")
     arguments = [*start, path, *options, "--output-format=json", f"--output-file={report}"]
     try:
@@ -65,6 +66,9 @@ def runs(start: list[str], path: str, options: list[str], shared: str | None) ->
         found = _read(report)
         if not found:
             raise CouldNotRun(f"{_words(start, status)}, and rank 0 wrote no verdict{_last_words(log)}")
+        for run in found:
+            if shared is not None and run.get("log"):
+                run["log"] = shutil.move(run["log"], shared)
         return found
     finally:
         shutil.rmtree(folder, ignore_errors=True)

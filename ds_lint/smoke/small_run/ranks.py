@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import RankEnd
 from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, own_folder
-from ds_lint.smoke.processes.meeting_store import Meeting
+from ds_lint.smoke.processes.meeting_store import Meeting, patience_of
 from ds_lint.smoke.records.job import SHARED, Job
 from ds_lint.smoke.records.messages import Ended
 from ds_lint.smoke.small_run import devices
@@ -60,7 +60,7 @@ def obstacle(one: Arrival, first: Arrival, folder: str) -> str | None:
 class LaunchedRanks:
     """The ranks of a launcher, as rank 0 sees them. Close it, or use it as a context manager."""
 
-    def __init__(self, place: Rendezvous, folder: str | None) -> None:
+    def __init__(self, place: Rendezvous, folder: str | None, timeout: float | None = None) -> None:
         self.place = place
         self.folder = own_folder(folder)
         with open(os.path.join(self.folder, _SIGN), "wb"):
@@ -69,8 +69,8 @@ class LaunchedRanks:
         self._arrived: list[Arrival] = []
         self._pool = Pool(folder)
         try:
-            self._meeting = Meeting(place)
-        except CouldNotRun:
+            self._meeting = Meeting(place, patience_of(timeout))
+        except BaseException:
             self._pool.close()
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
@@ -186,19 +186,19 @@ class LaunchedRanks:
         return found
 
 
-def serve(place: Rendezvous) -> int:
+def serve(place: Rendezvous, timeout: float | None = None) -> int:
     """Run as one of the other ranks until rank 0 ends the run; the exit status."""
     try:
         with ended_by_signal(), Pool() as pool:
-            _serve(place, pool)
+            _serve(place, pool, patience_of(timeout))
     except CouldNotRun as error:
         sys.stderr.write(f"ds-lint: rank {place.rank}: {error}\n")
         return 2
     return 0
 
 
-def _serve(place: Rendezvous, pool: Pool) -> None:
-    meeting = Meeting(place)
+def _serve(place: Rendezvous, pool: Pool, patience: float) -> None:
+    meeting = Meeting(place, patience)
     folder = meeting.wait_for("folder", None)
     error = None
     try:

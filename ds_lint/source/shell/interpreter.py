@@ -138,7 +138,8 @@ def texts_of(text: str, path: str) -> ScriptTexts:
     reading = _ScriptReading()
     interpreter = _Interpreter(path, lambda _: None, reading)
     state = State(".")
-    state.variables |= allocation(text).variables
+    for name, value in allocation(text).variables.items():
+        state.variables[name] = interpreter.unknowns.mark(name) if value is None else value
     interpreter.follow(program, state)
     if interpreter.is_broken_off:
         names = (*state.variables, *_ASSIGNED.findall(text))
