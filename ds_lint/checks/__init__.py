@@ -97,7 +97,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_training_arguments, ("incompatible", "overridden")),
     (_has_model_or_machine, ("hardware", "memory")),
     (_knows_model, ("model",)),
-    (_has_launch, ("script", "script_models", "script_optimizers", "training_loops")),
+    (_has_launch, ("hosts", "script", "script_models", "script_optimizers", "training_loops")),
     (_knows_ranks, ("launching",)),
     (_has_several_pins, ("pairs",)),
     (_has_unknown_keys, ("unknown",)),

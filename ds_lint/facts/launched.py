@@ -330,6 +330,7 @@ class LaunchFacts:
         around = (
             self.launch.launcher,
             self.launch.surroundings,
+            self.launch.environment.get("CUDA_VISIBLE_DEVICES", ""),
             self.memory,
             self.launch.gpu,
             self.sets_ranks,

@@ -45,7 +45,8 @@ def of_deepspeed(call: LauncherCall) -> Ranks:
 
     Source: ``main``, ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``.
     """
-    options, hosts = call.options, hosts_of(call)
+    options, file = call.options, hostfile_of(call)
+    hosts = dict(file.slots) if file is not None and file.slots else None
     is_listed = has_hostfile(options.options)
     chosen: dict[str, int | None] = dict(hosts or {})
     include, exclude = (options.options.get(name, options.options.get(name[0])) for name in ("include", "exclude"))
@@ -92,7 +93,46 @@ def of_accelerate(call: LauncherCall) -> Ranks:
     nodes, total = number("num_machines", "num_machines", 1), number("num_processes", "n", None)
     if nodes is None or total is None or nodes < 1 or total % nodes:
         return Ranks(nodes)
+    if nodes > 1 and is_by_deepspeed(call):
+        return Ranks(_machines(call), total // nodes)
     return Ranks(nodes, total // nodes)
+
+
+def is_by_deepspeed(call: LauncherCall) -> bool:
+    """Whether ``accelerate launch`` starts ``deepspeed`` for several machines, and not torchrun.
+
+    Source: ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``; only ``standard`` means torchrun.
+    """
+    options, root = call.options, accelerate_root(call)
+    kind = root.get("distributed_type") if root is not None else None
+    is_deepspeed = kind is not None and kind.value == "DEEPSPEED" and not options.has("multi_gpu", "use_fsdp", "cpu")
+    return (is_deepspeed or options.has("use_deepspeed")) and of_machines(
+        call, "deepspeed_multinode_launcher"
+    ) != "standard"
+
+
+def of_machines(call: LauncherCall, name: str) -> Word | bool:
+    """A setting of ``accelerate launch`` for several machines: of its option, else of the YAML; False if not given."""
+    if call.options.has(name):
+        return call.options.options[name]
+    root = accelerate_root(call)
+    section = root.get("deepspeed_config") if root is not None else None
+    for node in (section, root):
+        value = node.get(name) if node is not None and node.kind == "object" else None
+        if value is not None and value.value is not None:
+            return str(value.value)
+    is_complete = call.options.is_complete and (root is not None or not call.options.has("config_file"))
+    return False if is_complete else None
+
+
+def _machines(call: LauncherCall) -> int | None:
+    """The nodes on which ``deepspeed`` starts ranks for Accelerate: those of the hostfile, without one this one."""
+    if any(of_machines(call, f"deepspeed_{name}_filter") is not False for name in ("inclusion", "exclusion")):
+        return None
+    if of_machines(call, "deepspeed_hostfile") is False:
+        return 1
+    file = hostfile_of(call)
+    return len(file.slots) if file is not None and file.slots else None
 
 
 def of_srun(call: LauncherCall) -> Ranks:
@@ -160,11 +200,14 @@ def of_starter(call: LauncherCall) -> Ranks:
     return of_torchrun(started_call) if started == "torchrun" else of_accelerate(started_call)
 
 
-def hosts_of(call: LauncherCall) -> dict[str, int] | None:
-    """The hostfile that ``deepspeed`` is given; None if there is none, or it cannot be read."""
-    file = call.options.options.get("hostfile", call.options.options.get("H"))
-    text = call.text_of(file) if file is not None and file != "/dev/null" else None
-    return hostfile.slots(text) if text is not None else None
+def hostfile_of(call: LauncherCall) -> hostfile.Hostfile | None:
+    """The hostfile that ``deepspeed`` is given, or Accelerate for it; None if there is none, or it cannot be read."""
+    names = ("hostfile", "H", "deepspeed_hostfile")
+    file: Word | bool = next((call.options.options[name] for name in names if call.options.has(name)), False)
+    if file is False and accelerate_root(call) is not None:
+        file = of_machines(call, "deepspeed_hostfile")
+    text = call.text_of(file) if isinstance(file, str) and file not in hostfile.MISSING else None
+    return hostfile.parsed(text) if text is not None else None
 
 
 def accelerate_root(call: LauncherCall) -> Node | None:

@@ -1,0 +1,276 @@
+"""Rules about the nodes of a launch: hostfiles, the nodes that a launcher starts, and how they find each other."""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.problem import RISK, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.launches.surroundings import has_hostfile
+from ds_lint.semantics.deepspeed_hosts import Request, nodes_of, refusal
+from ds_lint.semantics.related import launched, place_of_launch
+from ds_lint.source.counts import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.launches.hostfile import BadLine
+    from ds_lint.semantics.config import Config
+
+_HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_OF_RESOURCES = ("num_nodes", "num_gpus", "include", "i", "exclude", "e", "launcher", "node_rank", "no_ssh")
+_SHORT = {"H": "hostfile", "i": "include", "e": "exclude"}
+# Programs that start a command on other nodes, which a script may call in a way that is not understood.
+_REMOTE = ("srun", "ssh", "pdsh", "clush", "dsh", "pssh", "mpirun", "mpiexec", "jsrun", "aprun", "blaunch", "parallel")
+# Of a job's variables, those that tell its tasks apart; in the script of the job itself they are 0.
+_OF_TASK = ("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID")
+_TO_ALL = "Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
+
+
+@rule("DS834", "refused-launcher-options", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
+def refused_launcher_options(config: Config) -> Iterator[Problem]:
+    """Options of ``deepspeed`` that it rejects together, or with its hostfile.
+
+    Source: ``main``, ``parse_resource_filter`` in ``deepspeed/launcher/runner.py``.
+    """
+    launch = config.facts.launch
+    request = _request(launch) if launch is not None else None
+    hostfile = launch.launch.surroundings.hostfile if launch is not None else None
+    found = refusal(request, config.knowledge.does) if request is not None else None
+    if launch is None or found is None or (hostfile is not None and hostfile.bad is not None):
+        return
+    key, span = place_of_launch(config)
+    does = f"`deepspeed` raises {_a(found.error)}: {found.reason}" if found.error else f"{found.reason} of the run"
+    yield Problem(
+        key,
+        span,
+        does,
+        rejected("initialize") if found.error else RISK,
+        help=found.advice,
+        label="not launched" if found.error else "a node is left out",
+        related=[launched(launch, "rejected options" if found.error else "options of the launcher")],
+        subject=(found.reason, *map(launch.launch.surroundings.option, _OF_RESOURCES)),
+    )
+
+
+@rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=(), elsewhere=True)
+def nodes_without_master_address(config: Config) -> Iterator[Problem]:
+    """A launcher on several nodes that look for the first of them on themselves.
+
+    Sources: the defaults of ``torch/distributed/run.py``; ``main`` in ``deepspeed/launcher/runner.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or not launch.launch.surroundings.is_complete:
+        return
+    name, around, nodes = launch.launch.launcher, launch.launch.surroundings, launch.nodes or 1
+    if name == "deepspeed":
+        request = _request(launch)
+        nodes = (nodes_of(request, config.knowledge.does) if request is not None else None) or 1
+        given = "master_addr" if around.has("master_addr") else None
+    elif name == "torchrun":
+        given = next((option for option in ("rdzv_endpoint", "master_addr") if around.has(option)), None)
+    else:
+        return
+    host = (around.option(given) or "").rpartition(":")[0] or around.option(given) or "" if given is not None else ""
+    is_alone = name == "torchrun" and around.has("standalone")
+    if nodes < 2 or (given is None and name == "deepspeed"):
+        return
+    if not is_alone and given is not None and host not in _LOCAL:
+        return
+    what = f"with `--{given} {host}`" if given is not None else "without `--rdzv_endpoint` or `--master_addr`"
+    what = "with `--standalone`" if is_alone else what
+    key, span = place_of_launch(config)
+    at = "a port of its own" if is_alone else f"{host or '127.0.0.1'}, which is itself"
+    yield Problem(
+        key,
+        span,
+        f"`{name}` runs on {nodes} nodes {what}: each node waits for itself until a timeout",
+        RISK,
+        help=(_TO_ALL if name == "torchrun" else "Write the address of the first node, or delete the option. ")
+        + f"Each node looks for the first one at {at}."
+        + (" torchrun does not read MASTER_ADDR." if name == "torchrun" and "MASTER_ADDR" in around.ranks else ""),
+        label=f"{nodes} nodes",
+        related=[launched(launch, "no address of the first node")],
+        subject=(nodes, what),
+    )
+
+
+@rule("DS883", "hostfile-refused", severity="error", effects=("rejected",), keys=(), elsewhere=True)
+def hostfile_refused(config: Config) -> Iterator[Problem]:
+    """A hostfile that DeepSpeed cannot read.
+
+    Source: ``_parse_hostfile`` in ``deepspeed/launcher/runner.py``.
+    """
+    launch = config.facts.launch
+    hostfile = launch.launch.surroundings.hostfile if launch is not None else None
+    bad = hostfile.bad if hostfile is not None else None
+    if launch is None or bad is None or not _is_refused(bad, config):
+        return
+    around = launch.launch.surroundings
+    name = around.option("hostfile", "H", "deepspeed_hostfile") or "of Accelerate's YAML"
+    if bad.kind == "again":
+        what, advice = f"line {bad.line} of the hostfile {name} names {bad.text} again", "Write each host once."
+    elif bad.kind == "entry":
+        what = f"line {bad.line} of the hostfile {name} has no `slots=N`: `{bad.text}`"
+        advice = f"Write `{bad.text.split()[0]} slots=N`, with the number of GPUs of the host."
+    else:
+        what, advice = f"the hostfile {name} names no host", "Write a line `HOST slots=N` for each node."
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        f"{what}; `deepspeed` raises a ValueError",
+        rejected("initialize"),
+        help=advice,
+        label="not launched",
+        related=[launched(launch, "rejected hostfile")],
+        subject=(name, bad),
+    )
+
+
+@rule("DS884", "nodes-train-alone", severity="warning", effects=("risk",), keys=(), elsewhere=True)
+def nodes_train_alone(config: Config) -> Iterator[Problem]:
+    """A launcher that ``srun`` starts on several nodes, and that each time starts the ranks of one node, or of all."""
+    launch = config.facts.launch
+    around = launch.launch.surroundings if launch is not None else None
+    if launch is None or around is None or around.around != "srun" or not launch.launch.is_per_gpu:
+        return
+    nodes, processes, name = around.nodes, around.processes, launch.launch.launcher
+    if nodes is None or nodes < 2 or not around.is_complete or around.inside is not None or (around.starts or 1) > 1:
+        return
+    if any(one in _OF_TASK for one in launch.launch.unknown):
+        return  # by which the runs may differ
+    if launch.nodes == 1 and processes is not None and not has_hostfile(dict(around.options)):
+        option, total = _OF_NODES[name], f"instead of one of {nodes * processes}"
+        ranks = f"{processes} rank{'' if processes == 1 else 's'}"
+        message = f"`srun` starts `{name}` on {nodes} nodes without `{option}`: {nodes} runs of {ranks} {total}"
+        advice = _ONE_RUN[name]
+    elif name == "deepspeed" and around.hostfile is not None and around.hostfile.slots and not around.has("no_ssh"):
+        message = f"`srun` starts `deepspeed` on {nodes} nodes, and each starts the ranks of all hosts of the hostfile"
+        advice = (
+            "Start `deepspeed` once, without `srun`: it starts the ranks on all hosts by ssh. Or add `--no_ssh` and "
+            "`--node_rank`, with which it starts those of one node."
+        )
+    else:
+        return
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        message,
+        RISK,
+        help=advice,
+        label=f"{nodes} runs",
+        related=[launched(launch, f"{nodes} runs of their own")],
+        subject=(name, nodes, processes),
+    )
+
+
+_OF_NODES = {"deepspeed": "--hostfile", "torchrun": "--nnodes", "accelerate": "--num_machines"}
+_ONE_RUN = {
+    "deepspeed": "Start `deepspeed` once, without `srun`, with a hostfile of all nodes.",
+    "torchrun": "Write `--nnodes $SLURM_NNODES --rdzv_backend c10d --rdzv_endpoint HOST:PORT`, with the first node as "
+    "HOST.",
+    "accelerate": "Write `--num_machines`, `--main_process_ip` and, for each node, `--machine_rank`.",
+}
+
+
+@rule("DS885", "nodes-do-not-meet", severity="error", effects=("risk",), keys=(), elsewhere=True)
+def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
+    """A launcher on several nodes of which all have the same number, or only the first is started.
+
+    Sources: ``torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py``, which takes the number of the node.
+    """
+    launch = config.facts.launch
+    if launch is None or not launch.launch.surroundings.is_complete or (launch.nodes or 1) < 2:
+        return
+    around, name, nodes = launch.launch.surroundings, launch.launch.launcher, launch.nodes
+    started = around.nodes
+    if name not in ("torchrun", "accelerate") or started is None or started < 2:
+        return
+    if around.around is None:
+        if name == "accelerate" or not _is_on_first_node(launch):
+            return
+        message = f"the job starts `{name}` on its first node alone: it waits for {nodes} nodes until a timeout"
+        advice = (
+            f"Write `srun --ntasks-per-node=1` before `{name}`, which starts it on each of the {started} nodes of the "
+            "job. The script of a job runs on the first one."
+        )
+        label = "runs on one node"
+    elif around.around == "srun":
+        same = _same_number(launch)
+        if same is None:
+            return
+        message = f"`srun` starts `{name}` on {started} nodes with {same}: they wait for other nodes until a timeout"
+        advice = _OWN_NUMBER[name]
+        label = "the same number"
+    else:
+        return
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        message,
+        RISK,
+        help=advice,
+        label=label,
+        related=[launched(launch, label)],
+        subject=(message,),
+    )
+
+
+_OWN_NUMBER = {
+    "torchrun": "Write `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`, which numbers the nodes itself, or call "
+    "`srun bash -c 'torchrun --node_rank $SLURM_NODEID ...'`, in single quotes: the task computes the number.",
+    "accelerate": "Call `srun bash -c 'accelerate launch --machine_rank $SLURM_NODEID ...'`, in single quotes: the task "
+    "computes the number.",
+}
+
+
+def _same_number(launch: LaunchFacts) -> str | None:
+    """The number that every node has of itself, in words; None if they may differ, or none is needed."""
+    around = launch.launch.surroundings
+    option = "machine_rank" if launch.launch.launcher == "accelerate" else "node_rank"
+    if around.has("rdzv_backend") and around.option("rdzv_backend") != "static":
+        return None
+    if around.rank_of_node and all(one in _OF_TASK for one in around.rank_of_node):
+        return f"${around.rank_of_node[0]} of the job's script, which is 0"
+    if around.has(option):
+        number = count(around.option(option))
+        return f"`--{option} {number}`" if number is not None else None
+    return "no `--node_rank`" if option == "node_rank" else None
+
+
+def _is_on_first_node(launch: LaunchFacts) -> bool:
+    """Whether nothing but the job's own script starts the launcher."""
+    text, path = launch.document.text, launch.launch.path
+    if path.endswith(".py") or "#SBATCH" not in text:
+        return False
+    words = text.replace("/", " ").replace('"', " ").replace("'", " ").replace("(", " ").split()
+    return not any(name in words for name in _REMOTE)
+
+
+def _request(launch: LaunchFacts) -> Request | None:
+    """What a launch gives ``deepspeed``; None if that is not all known."""
+    around = launch.launch.surroundings
+    if launch.launch.launcher != "deepspeed" or (not around.options and not around.is_complete):
+        return None
+    options = {_SHORT.get(name, name): value for name, value in around.options}
+    is_local = around.is_complete and not has_hostfile(options) and _HOSTFILE not in launch.document.text
+    if not around.is_complete:
+        options |= {name: None for name in ("launcher", "no_ssh", "node_rank") if name not in options}
+    visible = launch.launch.environment.get("CUDA_VISIBLE_DEVICES", "")
+    slots = around.hostfile.slots if around.hostfile is not None and around.hostfile.bad is None else None
+    return Request(options, slots, is_local, visible)
+
+
+def _is_refused(bad: BadLine, config: Config) -> bool:
+    """Whether the release raises over a line; older ones take any word with a number behind ``=``."""
+    if config.knowledge.does("hostfile-lines-are-matched") or bad.kind == "again":
+        return True
+    return bad.kind == "entry" and "=" not in bad.text
+
+
+def _a(error: str) -> str:
+    return f"an {error}" if error[0] in "AIO" else f"a {error}"
