@@ -7,6 +7,7 @@ GPUs, with every host and backend there.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import random
 import shlex
@@ -17,11 +18,11 @@ import pytest
 pytest.importorskip("deepspeed")
 
 from installed import INSTALLED, measured_with_the_newest
+from linted import lint_bytes, lint_dict
 
 from ds_lint.facts import Facts
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.launches.scripts import launches_in
-from linted import lint_dict
 from ds_lint.source.document import Document
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class _StartedError(Exception):
 
 @pytest.fixture(scope="module")
 def real():
-    """A function that gives what the launcher raises, or the slots of each host that it hands on, None if it tells none."""
+    """A function that gives what the launcher raises, or the slots of each host; None if a backend gets a hostfile."""
     from deepspeed.accelerator import get_accelerator
     from deepspeed.launcher import runner
 
@@ -110,7 +111,7 @@ def real():
             found = [word.partition("=")[2] for word in started.args[0] if word.startswith("--world_info=")]
             slots = json.loads(base64.urlsafe_b64decode(found[0])) if found else None
             return IndexError("main in deepspeed/launcher/launch.py finds no node") if slots == {} else slots
-        except Exception as error:  # noqa: BLE001 - whatever it raises
+        except Exception as error:
             return error
         raise AssertionError("the launcher starts nothing")
 
@@ -127,7 +128,7 @@ def real():
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
 def test_the_launcher_raises_where_ds_lint_says_so(real, seed, monkeypatch, tmp_path):
-    """An error of DS834 or DS883 is there if and only if the launcher raises; if not, the ranks are those it hands on."""
+    """DS834 or DS883 reports an error if and only if the launcher raises; if not, the ranks are those it hands on."""
     monkeypatch.chdir(tmp_path)
     differing = []
     for words, hosts, visible in requests(seed, 400):
@@ -150,3 +151,58 @@ def test_the_launcher_raises_where_ds_lint_says_so(real, seed, monkeypatch, tmp_
             if launch.nodes != len(done) or launch.world_size != sum(map(len, done.values())) or len(sizes) > 1:
                 differing.append((command, hosts, done, launch.nodes, launch.world_size))
     assert differing == []
+
+
+MACHINES = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+mixed_precision: bf16
+main_process_ip: a
+main_process_port: 29500
+num_machines: 2
+num_processes: 16
+machine_rank: {rank}
+deepspeed_config:
+  zero_stage: 2
+"""
+BACKENDS = [None, "pdsh", "openmpi", "mvapich", "mpich", "slurm", "nossh", "standard"]
+OF_ACCELERATE = [None, "deepspeed_inclusion_filter: a@b", "deepspeed_exclusion_filter: b:7"]
+BOTH = "a slots=8\nb slots=8\n"
+
+
+def test_accelerate_hands_over_what_ds_lint_says(real, monkeypatch, tmp_path):
+    """DS886: whether the machines train alone, or DeepSpeed's launcher raises over what Accelerate gives it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hosts").write_text(BOTH, encoding="utf-8")
+    differing = []
+    for rank, hosts, launcher, chosen in itertools.product((0, 1), (None, "hosts"), BACKENDS, OF_ACCELERATE):
+        text = MACHINES.format(rank=rank) + (f"  {chosen}\n" if chosen else "")
+        text += f"  deepspeed_multinode_launcher: {launcher}\n" if launcher else ""
+        text += f"  deepspeed_hostfile: {hosts}\n" if hosts else ""
+        (tmp_path / "acc.yaml").write_text(text, encoding="utf-8")
+        words = handed_over("acc.yaml")
+        done = real(words) if words is not None else None
+        findings = lint_bytes(text.encode(), "acc.yaml", target=INSTALLED).findings
+        says = [one.effect for one in findings if one.code == "DS886"]
+        if isinstance(done, Exception):
+            is_alone = "--no_ssh" in words and rank and not hosts  # machine 0 of these trains, the other raises
+            expected = ["risk" if is_alone else "rejected"]
+        else:
+            expected = ["risk"] if done is not None and len(done) == 1 else []
+        if "slurm backend" in str(done):
+            expected = []  # by the slots of a hostfile that only a launch of the project shows
+        if says != expected:
+            differing.append((text, done, says))
+    assert differing == []
+
+
+def handed_over(file: str) -> list[str] | None:
+    """The words that ``accelerate launch`` starts ``deepspeed`` with; None if it starts torchrun."""
+    from accelerate.commands import launch
+    from accelerate.utils.launch import prepare_deepspeed_cmd_env
+
+    arguments = launch.launch_command_parser().parse_args(["--config_file", file, "train.py"])
+    arguments, _, _ = launch._validate_launch_command(arguments)
+    arguments.deepspeed_fields_from_accelerate_config = ""
+    command, _ = prepare_deepspeed_cmd_env(arguments)
+    return command[1:-1] if command else None
