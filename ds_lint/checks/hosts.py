@@ -49,6 +49,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
         rejected("initialize") if found.error else RISK,
         help=found.advice,
         label="not launched" if found.error else "a node is left out",
+        severity="info" if found.is_open else None,
         related=[launched(launch, "rejected options" if found.error else "options of the launcher")],
         subject=(found.reason, *map(launch.launch.surroundings.option, _OF_RESOURCES)),
     )
@@ -223,8 +224,8 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
 _OWN_NUMBER = {
     "torchrun": "Write `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`, which numbers the nodes itself, or call "
     "`srun bash -c 'torchrun --node_rank $SLURM_NODEID ...'`, in single quotes: the task computes the number.",
-    "accelerate": "Call `srun bash -c 'accelerate launch --machine_rank $SLURM_NODEID ...'`, in single quotes: the task "
-    "computes the number.",
+    "accelerate": "Call `srun bash -c 'accelerate launch --machine_rank $SLURM_NODEID ...'`, in single quotes: the "
+    "task computes the number.",
 }
 
 

@@ -6,7 +6,7 @@ from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.hostfile import MISSING
-from ds_lint.semantics.accelerate.refusals import STANDARD
+from ds_lint.semantics.accelerate.refusals import STANDARD, refusals
 from ds_lint.semantics.deepspeed_hosts import Request, refusal
 from ds_lint.semantics.related import launched
 from ds_lint.source.counts import count
@@ -24,8 +24,8 @@ _LAUNCHER, _HOSTFILE, _NO_SSH = "deepspeed_multinode_launcher", "deepspeed_hostf
 _FILTERS = {"exclude": "deepspeed_exclusion_filter", "include": "deepspeed_inclusion_filter"}  # the first one counts
 _ENOUGH = 1024  # slots of a host whose number is not known, so that a filter may name any of them
 _HOW = (
-    "Write `deepspeed_hostfile: FILE` under `deepspeed_config`, with a line `HOST slots=N` for each machine, and launch "
-    "on one of them; or write `deepspeed_multinode_launcher: standard` and launch on each machine."
+    "Write `deepspeed_hostfile: FILE` under `deepspeed_config`, with a line `HOST slots=N` for each machine, and "
+    "launch on one of them; or write `deepspeed_multinode_launcher: standard` and launch on each machine."
 )
 
 
@@ -45,7 +45,7 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
     if launch is None or launch.launcher != "deepspeed" or not launch.is_followed or config.document.is_fragment:
         return
     setting = launch.setting("num_machines")
-    if setting.path is None or setting.member is None:
+    if setting.path is None or setting.member is None or any(not one.can_be_given for one in refusals(launch)):
         return
     facts = config.facts.launch
     given = _given(launch, facts)
@@ -89,7 +89,9 @@ def _given(launch: AccelerateLaunch, facts: LaunchFacts | None) -> dict[str, Any
     options: Mapping[str, str | None] = {"num_processes" if name == "n" else name: one for name, one in around.options}
     for name in names:
         if name in options:
-            found[name] = options[name] if options[name] is not None else UNKNOWN
+            word = options[name]
+            number = count(word) if name.startswith("num_") else None
+            found[name] = UNKNOWN if word is None else word if number is None else number
     if not around.is_complete:
         found.update({name: UNKNOWN for name in names if found[name] is None})
     return found
@@ -115,4 +117,4 @@ def _request(given: Mapping[str, Any], each: int, facts: LaunchFacts | None) -> 
 
 
 def _number(value: Any) -> int | None:
-    return value if type(value) is int else count(value) if isinstance(value, str) else None
+    return value if type(value) is int else None

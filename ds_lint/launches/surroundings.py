@@ -40,7 +40,7 @@ class Surroundings(NamedTuple):
     starts so many ``processes`` each time. ``inside`` is a launcher that the launcher starts as its script, and
     ``is_run_by_python`` says that Python is given its name as a file. ``ranks`` are the variables of OF_RANKS that the
     environment has. ``options`` are those of the launcher, all of them if ``is_complete``, and ``hostfile`` is the one
-    that it names. ``nodes`` are those on which ``srun`` starts the launcher, or those of the job if nothing is around it.
+    that it names. ``nodes`` are those on which ``srun`` starts the launcher, or of the job if nothing is around it.
     ``rank_of_node`` is what an unknown ``--node_rank`` behind ``srun`` depends on, in the shell that calls ``srun``.
     """
 

@@ -51,15 +51,17 @@ class Request(Record):
         return count(self.options.get(name))
 
 
-class Refusal(Record):
+class RefusedHosts(Record):
     """Why ``deepspeed`` raises: the exception, what is wrong, and what to write instead.
 
-    Without an exception it starts, on other nodes than it is asked for.
+    Without an exception it starts, on other nodes than it is asked for. ``is_open`` says that some machines have a
+    hostfile that DeepSpeed reads without an option, and that may name the host.
     """
 
     error: str
     reason: str
     advice: str
+    is_open: bool = False
 
 
 class _Filter(Record):
@@ -70,17 +72,17 @@ class _Filter(Record):
     is_include: bool
 
 
-def refusal(request: Request, does: Callable[[str], bool]) -> Refusal | None:
+def refusal(request: Request, does: Callable[[str], bool]) -> RefusedHosts | None:
     """Why a release raises over a request, by the behaviours that it ``does``; None if it does not, or may not."""
     chosen = _filter_of(request, does)
     numbers = [f"--{name}" for name in ("num_nodes", "num_gpus") if request.number(name) is not None]
     if chosen is not None and numbers:
         return _both(chosen, numbers[0])
     if request.text("include") and request.text("exclude"):
-        return Refusal("ValueError", "`--include` cannot be used together with `--exclude`", "Delete one of them.")
+        return RefusedHosts("ValueError", "`--include` cannot be used together with `--exclude`", "Delete one of them.")
     nodes = request.number("num_nodes")
     if request.is_local and nodes is not None and nodes > 1:
-        return Refusal(
+        return RefusedHosts(
             "ValueError",
             f"`--num_nodes {nodes}` needs a hostfile, and there is none unless it is /job/hostfile",
             "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
@@ -93,7 +95,7 @@ def refusal(request: Request, does: Callable[[str], bool]) -> Refusal | None:
     if gpus is None:
         return None
     if not gpus and chosen is not None:
-        return Refusal(
+        return RefusedHosts(
             "IndexError", f"{chosen.shown} leaves no node", "Name the nodes and slots that the ranks are to run on."
         )
     return (
@@ -126,25 +128,25 @@ def _filter_of(request: Request, does: Callable[[str], bool]) -> _Filter | None:
     return _Filter(f"{_VISIBLE}={request.visible}", f"{_LOCALHOST}:{request.visible}", is_include=True)
 
 
-def _both(chosen: _Filter, option: str) -> Refusal:
+def _both(chosen: _Filter, option: str) -> RefusedHosts:
     if chosen.shown.startswith(_VISIBLE):
-        return Refusal(
+        return RefusedHosts(
             "ValueError",
             f"{chosen.shown} counts as `--include`, which cannot be used together with `{option}`",
             f"Delete `{option}`, or the variable.",
         )
     name = chosen.shown.strip("`").partition(" ")[0]
-    return Refusal(
+    return RefusedHosts(
         "ValueError", f"`{option}` cannot be used together with `{name}`", f"Delete `{option}`, or `{name}`."
     )
 
 
-def _misread(chosen: _Filter) -> Refusal | None:
+def _misread(chosen: _Filter) -> RefusedHosts | None:
     """A filter whose slots are no numbers (``parse_node_config``)."""
     for node in chosen.value.split("@"):
         host, sign, slots = node.partition(":")
         if ":" in slots:
-            return Refusal(
+            return RefusedHosts(
                 "ValueError",
                 f"{chosen.shown} has two colons in {node}",
                 "Write HOST:SLOT,SLOT, and `@` between nodes.",
@@ -158,11 +160,11 @@ def _misread(chosen: _Filter) -> Refusal | None:
                     if chosen.shown.startswith(_VISIBLE)
                     else f"Write the numbers of the slots, as in {host}:0,1,2,3."
                 )
-                return Refusal("ValueError", f"{chosen.shown} has {what} where it reads a number", advice)
+                return RefusedHosts("ValueError", f"{chosen.shown} has {what} where it reads a number", advice)
     return None
 
 
-def _not_there(request: Request, chosen: _Filter, does: Callable[[str], bool]) -> Refusal | None:
+def _not_there(request: Request, chosen: _Filter, does: Callable[[str], bool]) -> RefusedHosts | None:
     """A host or a slot that the hostfile does not have; without one, the only host is localhost."""
     slots = {_LOCALHOST: None} if request.is_local else dict(request.slots) if request.slots is not None else None
     if slots is None:
@@ -170,13 +172,14 @@ def _not_there(request: Request, chosen: _Filter, does: Callable[[str], bool]) -
     for host, named in _named(chosen.value).items():
         if host not in slots:
             if request.is_local:
-                return Refusal(
+                return RefusedHosts(
                     "ValueError",
                     f"{chosen.shown} names {host}, and without a hostfile the only host is {_LOCALHOST}",
                     f"Write {_LOCALHOST}:{','.join(map(str, named)) or 'SLOT'}, or name the hostfile with "
-                    "`--hostfile`.",
+                    "`--hostfile`. Without the option, DeepSpeed reads /job/hostfile if there is one.",
+                    is_open=host[:1].isalpha(),
                 )
-            return Refusal(
+            return RefusedHosts(
                 "ValueError",
                 f"{chosen.shown} names {host}, which is not in the hostfile",
                 f"Add {host} to the hostfile.",
@@ -188,23 +191,23 @@ def _not_there(request: Request, chosen: _Filter, does: Callable[[str], bool]) -
             if slot < 0 or (number is not None and slot >= number):
                 has = f", which has {number} in the hostfile" if number is not None else ""
                 choose = f"Choose slots from 0 to {number - 1}." if number else "Slots are counted from 0."
-                return Refusal("ValueError", f"{chosen.shown} names slot {slot} of {host}{has}", choose)
+                return RefusedHosts("ValueError", f"{chosen.shown} names slot {slot} of {host}{has}", choose)
     return None
 
 
-def _left_out(chosen: _Filter | None, does: Callable[[str], bool]) -> Refusal | None:
+def _left_out(chosen: _Filter | None, does: Callable[[str], bool]) -> RefusedHosts | None:
     """A node without slots, which some releases leave out."""
     if chosen is None or not chosen.is_include or not does("include-is-taken-as-it-is"):
         return None
     bare = next((host for host, slots in _named(chosen.value).items() if not slots), None)
     if bare is None:
         return None
-    return Refusal(
+    return RefusedHosts(
         "", f"{chosen.shown} names {bare} without slots, which leaves it out", f"Write its slots, as in {bare}:0,1."
     )
 
 
-def _rank_of_node(request: Request, gpus: Gpus) -> Refusal | None:
+def _rank_of_node(request: Request, gpus: Gpus) -> RefusedHosts | None:
     """``--no_ssh`` without the number of this node."""
     given = request.options.get("node_rank", "-1")
     if not request.has("no_ssh") or given is None:
@@ -214,14 +217,14 @@ def _rank_of_node(request: Request, gpus: Gpus) -> Refusal | None:
         return None
     number = f"`--node_rank {given}`" if request.has("node_rank") else "no `--node_rank`"
     most = f" from 0 to {len(gpus) - 1}" if len(gpus) > 1 else " 0"
-    return Refusal(
+    return RefusedHosts(
         "AssertionError",
         f"`--no_ssh` has {number}, and there {'is 1 node' if len(gpus) == 1 else f'are {len(gpus)} nodes'}",
         f"Give each node its own number{most} with `--node_rank`.",
     )
 
 
-def _of_backend(request: Request, chosen: _Filter | None, gpus: Gpus) -> Refusal | None:
+def _of_backend(request: Request, chosen: _Filter | None, gpus: Gpus) -> RefusedHosts | None:
     """What the program behind ``--launcher`` cannot do on several nodes."""
     name = request.launcher
     if not name or request.has("no_ssh") or (len(gpus) < 2 and not request.has("force_multi")):
@@ -229,26 +232,26 @@ def _of_backend(request: Request, chosen: _Filter | None, gpus: Gpus) -> Refusal
     backends = tables.load("launchers")["deepspeed"]["backends"]
     refuses = backends.get(name)
     if refuses is None:
-        return Refusal(
+        return RefusedHosts(
             "NotImplementedError",
             f"`--launcher {name}` is none of {', '.join(backends)}",
             f"Write one of them, or delete the option for {_PDSH}.",
         )
     if "filters" in refuses and chosen is not None:
-        return Refusal(
+        return RefusedHosts(
             "ValueError",
             f"`--launcher {name}` does not support {chosen.shown}",
             "Leave the other nodes out of the hostfile, and delete the option.",
         )
     numbers = [f"--{option}" for option in ("num_nodes", "num_gpus") if request.number(option) is not None]
     if "numbers" in refuses and numbers:
-        return Refusal(
+        return RefusedHosts(
             "ValueError",
             f"`--launcher {name}` does not support `{numbers[0]}`",
             f"Delete `{numbers[0]}`: the hostfile has the nodes and their slots.",
         )
     if "unequal" in refuses and len({slots for _, slots in request.slots or ()}) > 1:
-        return Refusal(
+        return RefusedHosts(
             "ValueError",
             f"`--launcher {name}` needs the same number of slots on every host of the hostfile",
             f"Give each host the same slots, or use `--launcher {_PDSH}`.",
@@ -256,18 +259,18 @@ def _of_backend(request: Request, chosen: _Filter | None, gpus: Gpus) -> Refusal
     return None
 
 
-def _of_slurm(request: Request, gpus: Gpus, does: Callable[[str], bool]) -> Refusal | None:
+def _of_slurm(request: Request, gpus: Gpus, does: Callable[[str], bool]) -> RefusedHosts | None:
     """Slots that srun cannot be asked for, also on one node."""
     if request.launcher != _SLURM or not does("slurm-checks-slots"):
         return None
     if any(slots != list(range(len(slots))) for slots in gpus.values()):
-        return Refusal(
+        return RefusedHosts(
             "ValueError",
             "`--launcher slurm` cannot choose slots of a host",
             "Filter whole hosts, or keep the first slots of every host.",
         )
     if len({len(slots) for slots in gpus.values()}) > 1:
-        return Refusal(
+        return RefusedHosts(
             "ValueError",
             "`--launcher slurm` needs the same number of slots on every host",
             "Give each host the same slots in the hostfile and in the filter.",
