@@ -13,6 +13,8 @@ from ds_lint.cli import run
 STAGE_3 = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}
 CONFIG = "--deepspeed_config ds.json"
 TRAINER = "--deepspeed ds.json --bf16 --output_dir out --learning_rate 1e-5 --save_steps 9"
+ON_1234 = "torchrun --master_port 1234"
+LOOP = "for gpu in 0 1; do\ndeepspeed --include localhost:$gpu {} train.py {} &\n{}\ndone\nwait"
 RDZV = "--rdzv_backend c10d --rdzv_endpoint $H:29400"
 HOSTS = "a slots=4\nb slots=4\n"
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:a100:8\n#SBATCH --ntasks-per-node={}\n"
@@ -74,6 +76,12 @@ def codes(findings):
         (f"deepspeed --hostfile hosts --launcher openmpi --num_gpus 4 train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile hosts --launcher slurm --include a:1@b:1 train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile None --num_nodes 2 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --master_port 70000 train.py {CONFIG}", "DS887"),
+        (f"deepspeed --num_gpus 1 train.py {CONFIG} &\ndeepspeed --include localhost:1 train.py {CONFIG} &", "DS887"),
+        (
+            f"nohup torchrun --master_port 1234 train.py \\\n {CONFIG} > a &\nsleep 5\n{ON_1234} train.py {CONFIG}",
+            "DS887",
+        ),
         (JOB.format(1) + f"srun deepspeed --num_gpus 8 train.py {CONFIG}", "DS884"),
         (JOB.format(1) + f"srun torchrun --nproc_per_node 8 train.py {CONFIG}", "DS884"),
         (JOB.format(1) + f"srun --jobid $SLURM_JOB_ID torchrun --nproc_per_node 8 train.py {CONFIG}", "DS884"),
@@ -98,6 +106,14 @@ def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
     assert finding["code"] == code
     assert (finding["path"], finding["related"][0]["path"]) == ("./run.sh", "./ds.json")
     assert finding["span"]["start"]["line"] == launch.count("\n") + 1
+
+
+def test_runs_of_a_loop_at_one_port(found):
+    """DS887."""
+    (finding,) = found(LOOP.format("", CONFIG, ""))
+    assert (finding["code"], finding["span"]["start"]["line"]) == ("DS887", 2)
+    assert found(LOOP.format("", CONFIG, "wait")) == []
+    assert found(LOOP.format("--master_port $((29500 + gpu))", CONFIG, "")) == []
 
 
 def test_a_host_that_the_hostfile_of_a_cluster_may_name(found):
@@ -234,6 +250,12 @@ def test_an_option_in_a_redirection_is_said_of_the_config_behind_it(found):
         f"CUDA_VISIBLE_DEVICES=4,5 deepspeed --include localhost:4,5 train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=4,5 deepspeed train.py {CONFIG}",
         f"deepspeed --hostfile hosts --include a:0,1@b train.py {CONFIG}",
+        f"deepspeed --num_gpus 1 train.py {CONFIG} &\nwait\ndeepspeed --num_gpus 1 train.py {CONFIG} &",
+        f"deepspeed --num_gpus 1 train.py {CONFIG} &&\ndeepspeed --num_gpus 1 train.py {CONFIG}",
+        f"if a; then\ndeepspeed train.py {CONFIG} &\nelse\ndeepspeed train.py {CONFIG} &\nfi",
+        f"deepspeed train.py {CONFIG} &\ndeepspeed --master_port 29501 train.py {CONFIG} &",
+        f"deepspeed train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
+        f"torchrun train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
         f"deepspeed --hostfile hosts --master_addr a train.py {CONFIG}",
         f"deepspeed --hostfile hosts --num_nodes 1 --master_addr localhost train.py {CONFIG}",
         f"deepspeed --hostfile hosts --no_ssh --node_rank $RANK train.py {CONFIG}",
@@ -266,10 +288,17 @@ def test_silence_on_a_launch_that_starts_its_ranks(found, launch):
     assert found(launch, files={"hosts": HOSTS}) == []
 
 
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES"])
+def test_other_variables_that_a_script_sets_leave_it_without_a_rank(found, name):
+    files = {"train.py": f"import os\nos.environ.setdefault('{name}', '1')\n" + PLAIN}
+    assert codes(found(f"python train.py {CONFIG}", files=files)) == ["DS830"]
+
+
 @pytest.mark.parametrize(
     "script",
     [
         "import os\nos.environ['RANK'] = '0'\n",
+        "for name, value in ranks: os.environ.setdefault(name, value)\n",
         "os.environ.setdefault('MASTER_ADDR', 'localhost')\n",
         "from mpi4py import MPI\n",
         "from utils import init_distributed_mode\ninit_distributed_mode(args)\n",
@@ -378,11 +407,23 @@ NODES = "torchrun --nnodes 2 --nproc_per_node 8 --rdzv_endpoint $H:1 finetune.py
         ("/data/confs/out", "--save_on_each_node", False),
         ("out", "--save_on_each_node", False),
         ("$OUT", "", False),
+        ("/local_scratch/out", "", True),
+        ("/scratch/local/me/out", "", True),
+        ("/mnt/nvme0", "", True),
+        ("/raid/me/out", "", True),
+        ("/raid5/out", "", False),
+        ("/scratch/me/out", "", False),
+        ("/local_scratch/out", "--save_on_each_node", False),
     ],
 )
 def test_storage_of_several_nodes(found, folder, flags, is_found):
     assert codes(found(NODES.format(folder) + " " + flags)) == (["DS837"] if is_found else [])
     assert found(f"torchrun --nproc_per_node 8 {NODES.format(folder).partition('$H:1 ')[2]} {flags}") == []
+
+
+def test_the_folder_of_a_variable(found):
+    assert codes(found("OUT=/local_scratch/$USER\n" + NODES.format("$OUT"))) == []  # a part of it is unknown
+    assert codes(found("OUT=/local_scratch/me\n" + NODES.format("$OUT/run"))) == ["DS837"]
 
 
 def test_the_folder_that_a_script_of_deepspeed_saves_to(found):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.launches.ports import port_of
 from ds_lint.launches.surroundings import has_hostfile
 from ds_lint.semantics.deepspeed_hosts import Request, nodes_of, refusal
 from ds_lint.semantics.related import launched, place_of_launch
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.hostfile import BadLine
     from ds_lint.semantics.config import Config
 
+_LAST_PORT = 65535
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _OF_RESOURCES = ("num_nodes", "num_gpus", "include", "i", "exclude", "e", "launcher", "node_rank", "no_ssh")
@@ -227,6 +230,45 @@ _OWN_NUMBER = {
     "accelerate": "Call `srun bash -c 'accelerate launch --machine_rank $SLURM_NODEID ...'`, in single quotes: the "
     "task computes the number.",
 }
+
+
+@rule("DS887", "port-not-usable", severity="error", effects=("rejected",), keys=(), elsewhere=True)
+def port_not_usable(config: Config) -> Iterator[Problem]:
+    """A port that is no port, or that another launch of the script has at the same time.
+
+    Sources: ``TCPStore`` of PyTorch, which listens on the port; ``deepspeed`` takes 29500 if none is given.
+    """
+    launch = config.facts.launch
+    port = port_of(launch.launch) if launch is not None else None
+    if launch is None or port is None:
+        return
+    name, taken = launch.launch.launcher, launch.port_taken
+    if port > _LAST_PORT:
+        message, advice = f"port {port} of `{name}` is above {_LAST_PORT}: the run stops", "Write a port below 65536."
+        related = [launched(launch, "no such port")]
+    elif taken is not None:
+        has = (
+            f"which the launch in line {taken} has"
+            if taken != launch.launch.line
+            else "which another run of the loop has"
+        )
+        message = f"`{name}` takes port {port}, {has}: the run stops"
+        advice = "Give each launch a port of its own with `--master_port`, or start them one after the other."
+        other = Related(launch.line(taken), f"has port {port}", launch.document.path)
+        related = [launched(launch, f"port {port} again"), other]
+    else:
+        return
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        message,
+        rejected("initialize"),
+        help=advice,
+        label="not launched",
+        related=related,
+        subject=(port, taken),
+    )
 
 
 def _same_number(launch: LaunchFacts) -> str | None:
