@@ -44,7 +44,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     if launch is None or found is None or (hostfile is not None and hostfile.bad is not None):
         return
     key, span = place_of_launch(config)
-    does = f"`deepspeed` raises {_a(found.error)}: {found.reason}" if found.error else f"{found.reason} of the run"
+    does = f"`deepspeed` raises {found.raised}: {found.reason}" if found.error else f"{found.reason} of the run"
     yield Problem(
         key,
         span,
@@ -206,8 +206,8 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
         same = _same_number(launch)
         if same is None:
             return
-        message = f"`srun` starts `{name}` on {started} nodes with {same}: they wait for other nodes until a timeout"
-        advice = _OWN_NUMBER[name]
+        message = f"`srun` starts `{name}` on {started} nodes, all {same}: they wait for each other until a timeout"
+        advice = _OWN_NUMBER[name] + (_IN_SCRIPT if around.rank_of_node else "")
         label = "the same number"
     else:
         return
@@ -271,6 +271,9 @@ def port_not_usable(config: Config) -> Iterator[Problem]:
     )
 
 
+_IN_SCRIPT = " The variable is computed by the script of the job, on the first node, where it is 0."
+
+
 def _same_number(launch: LaunchFacts) -> str | None:
     """The number that every node has of itself, in words; None if they may differ, or none is needed."""
     around = launch.launch.surroundings
@@ -278,11 +281,11 @@ def _same_number(launch: LaunchFacts) -> str | None:
     if around.has("rdzv_backend") and around.option("rdzv_backend") != "static":
         return None
     if around.rank_of_node and all(one in _OF_TASK for one in around.rank_of_node):
-        return f"${around.rank_of_node[0]} of the job's script, which is 0"
+        return f"with ${around.rank_of_node[0]} 0"
     if around.has(option):
         number = count(around.option(option))
-        return f"`--{option} {number}`" if number is not None else None
-    return "no `--node_rank`" if option == "node_rank" else None
+        return f"with `--{option} {number}`" if number is not None else None
+    return "without `--node_rank`" if option == "node_rank" else None
 
 
 def _is_on_first_node(launch: LaunchFacts) -> bool:
@@ -313,7 +316,3 @@ def _is_refused(bad: BadLine, config: Config) -> bool:
     if config.knowledge.does("hostfile-lines-are-matched") or bad.kind == "again":
         return True
     return bad.kind == "entry" and "=" not in bad.text
-
-
-def _a(error: str) -> str:
-    return f"an {error}" if error[0] in "AIO" else f"a {error}"

@@ -157,7 +157,7 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected",), keys=(), elsewhere=True)
+@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
 def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     """More processes on a node than GPUs that they see.
 
@@ -167,6 +167,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     if launch is None or not launch.launch.is_per_gpu:
         return
     gpus, processes = launch.launch.surroundings.gpus, launch.launch.processes_per_node
+    yield from _more_than_slots(config, launch)
     if gpus is None or processes is None or processes <= gpus.number:
         return
     if launch.launch.launcher == "deepspeed" and gpus.ids is not None:  # it sets the variable itself
@@ -410,6 +411,33 @@ def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
             subject=(option, parser.function, launch.launch.script),
         )
         return
+
+
+def _more_than_slots(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
+    """``--num_gpus`` above the slots of a host, which DeepSpeed takes for the GPUs that are there all the same.
+
+    Source: ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``.
+    """
+    around = launch.launch.surroundings
+    number, nodes = count(around.option("num_gpus")), count(around.option("num_nodes"))
+    slots = around.hostfile.slots if around.hostfile is not None and launch.launch.launcher == "deepspeed" else ()
+    fewer = next(((host, has) for host, has in slots[: nodes or None] if number is not None and has < number), None)
+    if fewer is None:
+        return
+    host, has = fewer
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        f"`--num_gpus {number}` starts {number} processes on {host}, which has {has} slots in the hostfile",
+        RISK,
+        help=f"Write `--num_gpus {has}`, or delete the option: DeepSpeed then starts a process for each slot. Those "
+        "without a GPU of their own stop with a CUDA error.",
+        label=f"{number} processes",
+        severity="warning",
+        related=[launched(launch, f"{number} processes, {has} slots")],
+        subject=(number, host, has),
+    )
 
 
 def _may_load_other_ranks(config: Config) -> bool:

@@ -57,7 +57,7 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
     refused = refusal(request, config.knowledge.does)
     is_by_rank = refused is not None and refused.error == "AssertionError"  # only machine 0 has the rank that there is
     if refused is not None and refused.error and not (is_by_rank and request.is_local):
-        message = f"`deepspeed` raises {refused.error} on {machines} machines: {refused.reason}"
+        message = f"`deepspeed` raises {refused.raised} on {machines} machines: {refused.reason}"
         advice = f"{refused.advice} Accelerate passes on `--num_gpus {each}` unless there is a filter."
     elif request.is_local:
         what = f"`num_machines` is {machines} without `deepspeed_hostfile`"

@@ -63,6 +63,11 @@ class RefusedHosts(Record):
     advice: str
     is_open: bool = False
 
+    @property
+    def raised(self) -> str:
+        """The exception with its article."""
+        return f"{'an' if self.error[:1] in ('A', 'I') else 'a'} {self.error}"
+
 
 class _Filter(Record):
     """``--include`` or ``--exclude``, as it is shown, with its value."""
