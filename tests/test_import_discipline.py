@@ -72,7 +72,7 @@ SEMANTICS_LAYERS = (
     ("config",),
     ("config_call",),
     ("accelerate",),
-    ("architectures", "basis", "made_config"),
+    ("architectures", "basis", "deepspeed_hosts", "made_config"),
 )
 HOUSES = {"ds_lint": LAYERS, "ds_lint.semantics": SEMANTICS_LAYERS, "ds_lint.smoke": SMOKE_LAYERS}
 

@@ -13,6 +13,12 @@ from ds_lint.cli import run
 STAGE_3 = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}
 CONFIG = "--deepspeed_config ds.json"
 TRAINER = "--deepspeed ds.json --bf16 --output_dir out --learning_rate 1e-5 --save_steps 9"
+ON_1234 = "torchrun --master_port 1234"
+LOOP = "for gpu in 0 1; do\ndeepspeed --include localhost:$gpu {} train.py {} &\n{}\ndone\nwait"
+TWO = "--num_machines 2 --num_processes 16 --main_process_ip $H --main_process_port 29500"
+MULTI_GPU = "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 16\nmachine_rank: 0\nmain_process_ip: a\n"
+RDZV = "--rdzv_backend c10d --rdzv_endpoint $H:29400"
+HOSTS = "a slots=4\nb slots=4\n"
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:a100:8\n#SBATCH --ntasks-per-node={}\n"
 PLAIN = "import deepspeed\nengine, *_ = deepspeed.initialize(model=model, config='ds.json')\n"
 LOADS = PLAIN + "engine.load_checkpoint({})\n"
@@ -24,7 +30,7 @@ def found(monkeypatch, capsys, tmp_path):
     """A function that says which rules about launching find something in a project."""
     monkeypatch.chdir(tmp_path)
 
-    def check(launch, *arguments, files=None, config=STAGE_3, codes="DS83"):
+    def check(launch, *arguments, files=None, config=STAGE_3, codes=("DS83", "DS88")):
         write_into(tmp_path)({"ds.json": config, "run.sh": launch, **(files or {})})
         run(["check", ".", *arguments, "--output-format", "json"])
         report = json.loads(capsys.readouterr().out)
@@ -52,7 +58,8 @@ def codes(findings):
         (f"mpiexec -n 4 accelerate launch --num_processes 4 --num_machines 1 train.py {CONFIG}", "DS831"),
         (f"CUDA_VISIBLE_DEVICES=3 torchrun --nproc_per_node=2 train.py {CONFIG}", "DS832"),
         (f"accelerate launch --gpu_ids 0,1 --num_processes 4 train.py {CONFIG}", "DS832"),
-        (JOB.format(1) + f"srun torchrun --nproc_per_node 16 train.py {CONFIG}", "DS832"),
+        (JOB.format(1) + f"srun -N1 torchrun --nproc_per_node 16 train.py {CONFIG}", "DS832"),
+        (f"deepspeed --hostfile hosts --num_gpus 8 train.py {CONFIG}", "DS832"),
         (f"CUDA_VISIBLE_DEVICES=2,3 deepspeed --include=localhost:0,1 train.py {CONFIG}", "DS833"),
         (f"deepspeed -i localhost:0 --num_nodes 1 train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile hosts --include a:0@c train.py {CONFIG}", "DS834"),
@@ -60,13 +67,161 @@ def codes(findings):
         (f"deepspeed --num_gpus 8 --num_nodes 2 --master_addr a train.py {CONFIG}", "DS834"),
         (f"torchrun --nnodes=2 --nproc_per_node=8 --rdzv_endpoint=localhost:29400 train.py {CONFIG}", "DS835"),
         (f"export MASTER_ADDR=n1\ntorchrun --nnodes=2 --nproc_per_node=8 train.py {CONFIG}", "DS835"),
+        (f"torchrun --standalone --nnodes=2 --nproc_per_node=8 train.py {CONFIG}", "DS835"),
+        (f"deepspeed --hostfile hosts --master_addr localhost train.py {CONFIG}", "DS835"),
+        (f"CUDA_VISIBLE_DEVICES=GPU-8932f937,GPU-2aa08dda deepspeed train.py {CONFIG}", "DS834"),
+        (f"export CUDA_VISIBLE_DEVICES=0,1\ndeepspeed --num_nodes 1 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --include 127.0.0.1:0,1 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --include localhost:0-3 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --exclude a@b train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --no_ssh train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --no_ssh --node_rank 2 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --launcher mpirun train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --launcher openmpi --num_gpus 4 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --launcher slurm --include a:1@b:1 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile None --num_nodes 2 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --master_port 70000 train.py {CONFIG}", "DS887"),
+        (f"deepspeed --num_gpus 1 train.py {CONFIG} &\ndeepspeed --include localhost:1 train.py {CONFIG} &", "DS887"),
+        (
+            f"nohup torchrun --master_port 1234 train.py \\\n {CONFIG} > a &\nsleep 5\n{ON_1234} train.py {CONFIG}",
+            "DS887",
+        ),
+        (JOB.format(1) + f"srun deepspeed --num_gpus 8 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"srun torchrun --nproc_per_node 8 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"srun --jobid $SLURM_JOB_ID torchrun --nproc_per_node 8 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"srun accelerate launch --use_deepspeed --num_processes 8 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"srun deepspeed --hostfile hosts train.py {CONFIG}", "DS884"),
+        (JOB.format(8) + f"torchrun --nproc_per_node 8 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"deepspeed --num_gpus 8 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"accelerate launch --multi_gpu {TWO} --machine_rank 0 train.py {CONFIG}", "DS885"),
+        (f"accelerate launch --use_deepspeed {TWO} --machine_rank 0 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"srun accelerate launch --multi_gpu {TWO} --machine_rank 0 train.py {CONFIG}", "DS885"),
+        (JOB.format(1) + f"srun accelerate launch --config_file acc.yaml train.py {CONFIG}", "DS885"),
+        (JOB.format(1) + f"srun torchrun --nnodes 2 --master_addr $H --nproc_per_node 8 train.py {CONFIG}", "DS885"),
+        (
+            JOB.format(1)
+            + f"srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr $H --nproc_per_node 8 t.py {CONFIG}",
+            "DS885",
+        ),
+        (
+            JOB.format(1)
+            + f"srun torchrun --nnodes=2 --node_rank=0 --rdzv_endpoint=$H:29500 --nproc_per_node=8 t.py {CONFIG}",
+            "DS885",
+        ),
+        (JOB.format(1) + f"torchrun --nnodes $SLURM_NNODES --master_addr $H --nproc_per_node 8 t.py {CONFIG}", "DS885"),
     ],
 )
 def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
-    (finding,) = found(launch, files={"hosts": "a slots=4\nb slots=4\n"})
+    (finding,) = found(launch, files={"hosts": HOSTS, "acc.yaml": MULTI_GPU})
     assert finding["code"] == code
     assert (finding["path"], finding["related"][0]["path"]) == ("./run.sh", "./ds.json")
     assert finding["span"]["start"]["line"] == launch.count("\n") + 1
+
+
+def test_runs_of_a_loop_at_one_port(found):
+    """DS887."""
+    (finding,) = found(LOOP.format("", CONFIG, ""))
+    assert (finding["code"], finding["span"]["start"]["line"]) == ("DS887", 2)
+    assert found(LOOP.format("", CONFIG, "wait")) == []
+    assert found(LOOP.format("--master_port $((29500 + gpu))", CONFIG, "")) == []
+
+
+def test_a_host_that_the_hostfile_of_a_cluster_may_name(found):
+    (finding,) = found(f"deepspeed --include worker-0:0,1 train.py {CONFIG}")
+    assert (finding["code"], finding["severity"]) == ("DS834", "info")
+
+
+@pytest.mark.parametrize(
+    ("release", "filter_", "found_"),
+    [
+        ("0.15.1", "a:9", [("DS834", "rejected")]),
+        ("0.16.9", "a:9", []),
+        ("0.19.7", "a:9", [("DS834", "rejected")]),
+        ("0.15.1", "a@b:0", []),
+        ("0.16.9", "a@b:0", [("DS834", "risk")]),
+        ("0.16.9", "a", [("DS834", "rejected")]),
+        ("0.19.7", "a@b:0", []),
+    ],
+)
+def test_what_a_release_makes_of_hosts_without_slots(found, release, filter_, found_):
+    """``parse_inclusion_exclusion`` of 0.15.2 to 0.19.6 filters the filter against itself."""
+    launch = f"deepspeed --hostfile hosts --include {filter_} train.py {CONFIG}"
+    findings = found(launch, "--deepspeed-version", release, files={"hosts": HOSTS})
+    assert [(one["code"], one["effect"]) for one in findings] == found_
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("n1 slots=8\nn1 slots=8\n", "line 2 of the hostfile hosts names n1 again"),
+        ("# ours\n\nn1 slots=8\nn2 lots=8\n", "line 4 of the hostfile hosts has no `slots=N`: `n2 lots=8`"),
+        ("n1\nn2\n", "line 1 of the hostfile hosts has no `slots=N`: `n1`"),
+        ("n1 slots = 8\n", "line 1 of the hostfile hosts has no `slots=N`: `n1 slots = 8`"),
+        ("\n# n1 slots=8\n", "the hostfile hosts names no host"),
+    ],
+)
+def test_a_hostfile_that_deepspeed_cannot_read(found, text, line):
+    (finding,) = found(f"deepspeed -H hosts train.py {CONFIG}", files={"hosts": text})
+    assert (finding["code"], finding["path"]) == ("DS883", "./run.sh")
+    assert finding["message"] == f"{line}; `deepspeed` raises a ValueError"
+
+
+def test_older_releases_read_other_lines_of_a_hostfile(found):
+    launch, hosts = f"deepspeed -H hosts train.py {CONFIG}", "n1 slots=8\nn2 lots=8\n"
+    assert found(launch, "--deepspeed-version", "0.7.7", files={"hosts": hosts}) == []
+
+
+YAML = {
+    "compute_environment": "LOCAL_MACHINE",
+    "distributed_type": "DEEPSPEED",
+    "mixed_precision": "bf16",
+    "num_machines": 2,
+    "num_processes": 16,
+    "machine_rank": 0,
+    "main_process_ip": "10.0.0.1",
+    "main_process_port": 29500,
+}
+
+
+def test_nodes_of_machines_that_train_alone(found):
+    """DS884 is silent where DS886 reports the file."""
+    text = json.dumps({**YAML, "deepspeed_config": {"zero_stage": 2}})
+    launch = JOB.format(1) + "srun accelerate launch --config_file acc.yaml train.py\n"
+    findings = found(launch, files={"acc.yaml": text, "train.py": "import accelerate\n"})
+    assert codes(findings) == ["DS886"]
+
+
+@pytest.mark.parametrize(
+    ("options", "section", "message"),
+    [
+        ("", {}, "each machine trains alone on 8 ranks"),
+        (
+            "--num_machines 4",
+            {},
+            "`num_machines` is 4 without `deepspeed_hostfile`: each machine trains alone on 4 ranks",
+        ),
+        ("", {"deepspeed_multinode_launcher": "nossh"}, "machine 0 trains alone on 8 ranks, the others raise"),
+        (
+            "",
+            {"deepspeed_multinode_launcher": "openmpi", "deepspeed_hostfile": "hosts"},
+            "does not support `--num_gpus`",
+        ),
+        ("--deepspeed_hostfile hosts", {"deepspeed_inclusion_filter": "c:0"}, "names c, which is not in the hostfile"),
+        ("", {"deepspeed_multinode_launcher": "standard"}, None),
+        ("", {"deepspeed_hostfile": "hosts"}, None),
+        ("--deepspeed_hostfile hosts", {}, None),
+        ("--deepspeed_hostfile $HOSTS", {}, None),
+        ("--num_machines 1", {}, None),
+        ("$MORE", {}, None),
+    ],
+)
+def test_machines_of_accelerate(found, options, section, message):
+    """DS886: the options of the command line win over the file."""
+    text = json.dumps({**YAML, "deepspeed_config": {"zero_stage": 2, **section}})
+    launch = f"accelerate launch --config_file acc.yaml {options} train.py\n"
+    findings = found(launch, files={"acc.yaml": text, "hosts": HOSTS, "train.py": "import accelerate\n"}, codes="DS886")
+    assert [one["path"] for one in findings] == ["./acc.yaml"] * (message is not None)
+    assert all(message in one["message"] for one in findings)
 
 
 PLACEHOLDER = "torchrun train.py <normal cl args> --deepspeed ds.json --bf16"
@@ -128,11 +283,12 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         f"srun -n 8 python finetune.py {TRAINER}",
         f"mpirun -np 8 python train.py {CONFIG}",
         f"python launch_all.py {CONFIG}",
-        JOB.format(1) + f"srun torchrun --nnodes 2 --nproc_per_node 8 --rdzv_endpoint $H:1 train.py {CONFIG}",
-        JOB.format(8) + f"srun --ntasks=2 torchrun --nproc_per_node 8 train.py {CONFIG}",
-        JOB.format(8) + f"srun -N 2 --ntasks-per-node=1 torchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + f"srun torchrun {RDZV} --nnodes 2 --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(8) + f"srun --ntasks=2 torchrun {RDZV} --nnodes 2 --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(8)
+        + "srun -N 2 --ntasks-per-node=1 "
+        + f"torchrun {RDZV} --nnodes 2 --nproc_per_node 8 train.py {CONFIG}",
         JOB.format(8) + f"srun torchrun --nnodes 16 --nproc_per_node 1 --rdzv_endpoint $H:1 train.py {CONFIG}",
-        JOB.format(8) + f"torchrun --nproc_per_node 8 train.py {CONFIG}",
         f"mpirun -np 2 -H a,b torchrun --nnodes 2 --nproc_per_node 8 --rdzv_endpoint a:1 train.py {CONFIG}",
         f"mpirun -np 2 --map-by ppr:1:node torchrun --nproc_per_node 8 train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=0,1,2,3 torchrun --nproc_per_node 4 train.py {CONFIG}",
@@ -142,6 +298,37 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         f"CUDA_VISIBLE_DEVICES=4,5 deepspeed --include localhost:4,5 train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=4,5 deepspeed train.py {CONFIG}",
         f"deepspeed --hostfile hosts --include a:0,1@b train.py {CONFIG}",
+        f"deepspeed --num_gpus 1 train.py {CONFIG} &\nwait\ndeepspeed --num_gpus 1 train.py {CONFIG} &",
+        f"deepspeed --num_gpus 1 train.py {CONFIG} &&\ndeepspeed --num_gpus 1 train.py {CONFIG}",
+        f"if a; then\ndeepspeed train.py {CONFIG} &\nelse\ndeepspeed train.py {CONFIG} &\nfi",
+        f"deepspeed train.py {CONFIG} &\ndeepspeed --master_port 29501 train.py {CONFIG} &",
+        f"deepspeed train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
+        f"torchrun train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
+        f"deepspeed --hostfile hosts --master_addr a train.py {CONFIG}",
+        f"export PET_MASTER_ADDR=n1\ntorchrun --nnodes=2 --nproc_per_node=8 train.py {CONFIG}",
+        JOB.format(1) + f"export PET_NNODES=2\nsrun torchrun --nproc_per_node 8 train.py {CONFIG}",
+        f"accelerate launch --use_deepspeed {TWO} --deepspeed_hostfile hosts --machine_rank 0 train.py {CONFIG}",
+        JOB.format(1) + f"srun accelerate launch --config_file acc.yaml --rdzv_backend c10d train.py {CONFIG}",
+        JOB.format(1) + f"srun accelerate launch --config_file acc.yaml --machine_rank $N train.py {CONFIG}",
+        f"deepspeed --hostfile hosts --num_nodes 1 --master_addr localhost train.py {CONFIG}",
+        f"deepspeed --hostfile hosts --no_ssh --node_rank $RANK train.py {CONFIG}",
+        f"deepspeed --hostfile hosts $MORE --no_ssh train.py {CONFIG}",
+        f"deepspeed --hostfile hosts --launcher $LAUNCHER --num_gpus 4 train.py {CONFIG}",
+        f"deepspeed --hostfile other --include c train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=GPU-8932f937 torchrun --nproc_per_node 1 train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=$GPUS deepspeed train.py {CONFIG}",
+        JOB.format(1) + f"srun -N1 torchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + f"srun -n1 torchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + f"srun --nodelist $NODE torchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + f"srun $STEP torchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + f"srun torchrun $RDZV --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + f"srun deepspeed --hostfile hosts --no_ssh --node_rank $N train.py {CONFIG}",
+        JOB.format(1) + f"srun torchrun --nnodes 2 --node_rank $N --master_addr $H --nproc_per_node 8 t.py {CONFIG}",
+        JOB.format(1) + f"ssh $OTHER torchrun\ntorchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + f"deepspeed --hostfile hosts train.py {CONFIG}",
+        JOB.format(1) + f"deepspeed --hostfile $HOSTS --num_gpus 8 train.py {CONFIG}",
+        JOB.format(1)
+        + f"for n in $ALL; do ssh $n ls; done\ntorchrun --nnodes 2 --master_addr $H --nproc_per_node 8 t.py {CONFIG}",
         f"deepspeed --hostfile hosts --num_nodes 2 --num_gpus 4 train.py {CONFIG}",
         f"deepspeed --hostfile $HOSTS --num_nodes 2 --num_gpus 4 train.py {CONFIG}",
         f"deepspeed --num_nodes $N --num_gpus 4 train.py {CONFIG}",
@@ -153,13 +340,20 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
     ],
 )
 def test_silence_on_a_launch_that_starts_its_ranks(found, launch):
-    assert found(launch, files={"hosts": "a slots=4\nb slots=4\n"}) == []
+    assert found(launch, files={"hosts": HOSTS, "acc.yaml": MULTI_GPU}) == []
+
+
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES"])
+def test_other_variables_that_a_script_sets_leave_it_without_a_rank(found, name):
+    files = {"train.py": f"import os\nos.environ.setdefault('{name}', '1')\n" + PLAIN}
+    assert codes(found(f"python train.py {CONFIG}", files=files)) == ["DS830"]
 
 
 @pytest.mark.parametrize(
     "script",
     [
         "import os\nos.environ['RANK'] = '0'\n",
+        "for name, value in ranks: os.environ.setdefault(name, value)\n",
         "os.environ.setdefault('MASTER_ADDR', 'localhost')\n",
         "from mpi4py import MPI\n",
         "from utils import init_distributed_mode\ninit_distributed_mode(args)\n",
@@ -268,11 +462,23 @@ NODES = "torchrun --nnodes 2 --nproc_per_node 8 --rdzv_endpoint $H:1 finetune.py
         ("/data/confs/out", "--save_on_each_node", False),
         ("out", "--save_on_each_node", False),
         ("$OUT", "", False),
+        ("/local_scratch/out", "", True),
+        ("/scratch/local/me/out", "", True),
+        ("/mnt/nvme0", "", True),
+        ("/raid/me/out", "", True),
+        ("/raid5/out", "", False),
+        ("/scratch/me/out", "", False),
+        ("/local_scratch/out", "--save_on_each_node", False),
     ],
 )
 def test_storage_of_several_nodes(found, folder, flags, is_found):
     assert codes(found(NODES.format(folder) + " " + flags)) == (["DS837"] if is_found else [])
     assert found(f"torchrun --nproc_per_node 8 {NODES.format(folder).partition('$H:1 ')[2]} {flags}") == []
+
+
+def test_the_folder_of_a_variable(found):
+    assert codes(found("OUT=/local_scratch/$USER\n" + NODES.format("$OUT"))) == []  # a part of it is unknown
+    assert codes(found("OUT=/local_scratch/me\n" + NODES.format("$OUT/run"))) == ["DS837"]
 
 
 def test_the_folder_that_a_script_of_deepspeed_saves_to(found):

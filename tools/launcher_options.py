@@ -1,4 +1,4 @@
-"""Write schemas/launchers.json: how many words each option of a launcher takes, read from the sources of its releases.
+"""Write schemas/launchers.json: how many words each option of a launcher takes, and what backends of DeepSpeed refuse.
 
     python -m tools.launcher_options [--write]
 
@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             known = stored[launcher]
             known["releases"] = sorted({*known["releases"], str(release)}, key=number)
             known["options"] = dict(sorted({**known["options"], **now}.items()))
+        stored["deepspeed"]["backends"] = backends(stored["deepspeed"]["releases"][-1])
         STORE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
         return 0
     missing = [
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option, takes in now.items()
         if stored[launcher]["options"].get(option) != takes
     ]
+    if backends() != stored["deepspeed"]["backends"]:
+        missing.append("deepspeed backends")
     sys.stdout.write("".join(f"{line}\n" for line in missing))
     return 1 if missing else 0
 
@@ -81,6 +84,49 @@ def installed(launcher: str) -> dict[str, str]:
     """The options of a launcher in the installed release, each with how many words it takes, as ``nargs`` says it."""
     library, files = LAUNCHERS[launcher]
     return _options(Path(str(importlib.metadata.distribution(library).locate_file(""))), files)
+
+
+def backends(release: str | None = None) -> dict[str, list[str]]:
+    """What each ``--launcher`` of DeepSpeed refuses on several nodes; of the installed release if none is named."""
+    if release is None:
+        return _backends(Path(str(importlib.metadata.distribution("deepspeed").locate_file(""))))
+    with tempfile.TemporaryDirectory() as folder:
+        return _backends(fetch("deepspeed", release, Path(folder)))
+
+
+def _backends(folder: Path) -> dict[str, list[str]]:
+    """``LAUNCHER_CLASSES`` with the options and slots over which each class raises."""
+    module = source.parse(folder / "deepspeed/launcher/runner.py")
+    constants = {
+        name.id: ast.literal_eval(node.value)
+        for node in source.parse(folder / "deepspeed/launcher/constants.py").body
+        if isinstance(node, ast.Assign)
+        for name in node.targets
+        if isinstance(name, ast.Name)
+    }
+    classes = next(
+        node.value
+        for node in module.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAUNCHER_CLASSES"
+    )
+    assert isinstance(classes, ast.Dict)  # noqa: S101 - or the release is laid out in another way
+    runners = source.parse(folder / "deepspeed/launcher/multinode_runner.py")
+    defined = {node.name: node for node in runners.body if isinstance(node, ast.ClassDef)}
+    return {
+        constants[ast.unparse(key)]: _refused(defined[ast.unparse(value)])
+        for key, value in zip(classes.keys, classes.values, strict=True)
+        if key is not None
+    }
+
+
+# What a condition before a ``raise`` of a backend names, and what the store calls it.
+_REFUSED = {"self.args.include": "filters", "self.args.num_gpus": "numbers", "process_per_node": "unequal"}
+
+
+def _refused(runner: ast.ClassDef) -> list[str]:
+    checks = [node for node in ast.walk(runner) if isinstance(node, ast.If)]
+    tests = [ast.unparse(node.test) for node in checks if any(isinstance(one, ast.Raise) for one in node.body)]
+    return [word for name, word in _REFUSED.items() if any(name in test for test in tests)]
 
 
 def _verify(launcher: str, release: str | None, found: Mapping[str, str], known: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Outcome, Probl
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, zero_stage
+from ds_lint.semantics.related import launched, place_of_launch
 from ds_lint.source.counts import count
 from ds_lint.targets.pin import is_exact
 from ds_lint.targets.releases import allowed
@@ -20,13 +21,9 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.surroundings import Surroundings
     from ds_lint.semantics.config import Config
-    from ds_lint.source.tree import KeyPath, Span
 
 _MOST_GPUS = 1024  # of a node, and more than any has
-_ADDRESSES = frozenset({"PET_MASTER_ADDR", "PET_RDZV_ENDPOINT"})  # options of torchrun, as variables
 _FEW_LOST = 3  # options that a message names
-_HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
 # The releases of PyTorch before torch.distributed.launch wrote ``--local-rank``: the newest of each line.
 _LAST_WITHOUT_DASHES = ("1.8.2", "1.9.1", "1.10.2", "1.11.0", "1.12.1", "1.13.0", "1.13.1")
@@ -77,7 +74,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
         return
     has = f"with {_listed(given)} but without {_listed(missing)}" if given else "without a launcher"
     happens, outcome = _without_ranks(config, missing)
-    key, span = _place(config)
+    key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
@@ -87,7 +84,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
         + (", or set all of these variables for each rank." if given else ".")
         + (_LOOKS_FOR_MPI if outcome is RISK else ""),
         label="needs a launcher",
-        related=[_launched(launch, "starts no ranks" if not given else "sets some of the variables")],
+        related=[launched(launch, "starts no ranks" if not given else "sets some of the variables")],
         subject=(launch.launch.launcher, launch.launch.script, tuple(missing)),
     )
 
@@ -109,7 +106,7 @@ def _of_notebook(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
         label, advice = "no rank 0", _ONE_PROCESS
     else:
         return
-    key, span = _place(config)
+    key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
@@ -117,7 +114,7 @@ def _of_notebook(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
         outcome,
         help=advice,
         label=label,
-        related=[_launched(launch, "trains in the process of the notebook")],
+        related=[launched(launch, "trains in the process of the notebook")],
         subject=(tuple(missing), size, rank),
     )
 
@@ -146,7 +143,7 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
         )
     else:
         return
-    key, span = _place(config)
+    key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
@@ -157,12 +154,12 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
         else f"Start one task on each node, with {_one_task(launch.launch)}, or start the script with `python` and set "
         "the variables of each rank.",
         label="launched twice",
-        related=[_launched(launch, "a launcher inside a launcher")],
+        related=[launched(launch, "a launcher inside a launcher")],
         subject=(name, around.inside, around.starts, around.processes),
     )
 
 
-@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected",), keys=(), elsewhere=True)
+@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
 def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     """More processes on a node than GPUs that they see.
 
@@ -172,6 +169,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     if launch is None or not launch.launch.is_per_gpu:
         return
     gpus, processes = launch.launch.surroundings.gpus, launch.launch.processes_per_node
+    yield from _more_than_slots(config, launch)
     if gpus is None or processes is None or processes <= gpus.number:
         return
     if launch.launch.launcher == "deepspeed" and gpus.ids is not None:  # it sets the variable itself
@@ -179,7 +177,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     argument = config.facts.training.given.get("use_cpu") if config.facts.training is not None else None
     if argument is not None or launch.is_open:
         return
-    key, span = _place(config)
+    key, span = place_of_launch(config)
     more = "" if gpus.number == 1 else "s"
     yield Problem(
         key,
@@ -190,7 +188,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
         f"{processes} GPUs. {processes - gpus.number} of them have no GPU of their own: CUDA or NCCL raises.",
         label=f"{processes} processes",
-        related=[_launched(launch, f"{processes} processes, {gpus.number} GPU{more}")],
+        related=[launched(launch, f"{processes} processes, {gpus.number} GPU{more}")],
         subject=(processes, gpus.number),
     )
 
@@ -210,7 +208,7 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     option, chosen = _chosen(around)
     if not chosen or set(chosen) <= set(around.gpus.ids):
         return
-    key, span = _place(config)
+    key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
@@ -220,66 +218,8 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
         help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
         f"with `--include localhost:{','.join(map(str, around.gpus.ids))}`.",
         label="runs on other GPUs",
-        related=[_launched(launch, "CUDA_VISIBLE_DEVICES is ignored")],
+        related=[launched(launch, "CUDA_VISIBLE_DEVICES is ignored")],
         subject=(option, tuple(chosen)),
-    )
-
-
-@rule("DS834", "refused-launcher-options", severity="error", effects=("rejected",), keys=(), elsewhere=True)
-def refused_launcher_options(config: Config) -> Iterator[Problem]:
-    """Options of ``deepspeed`` that it rejects together.
-
-    Source: ``main``, ``parse_resource_filter`` in ``deepspeed/launcher/runner.py``.
-    """
-    launch = config.facts.launch
-    if launch is None or launch.launch.launcher != "deepspeed":
-        return
-    found = _refusal(launch.launch.surroundings) or _lack_of_nodes(launch)
-    if found is None:
-        return
-    message, advice = found
-    key, span = _place(config)
-    yield Problem(
-        key,
-        span,
-        f"`deepspeed` raises a ValueError: {message}",
-        rejected("initialize"),
-        help=advice,
-        label="not launched",
-        related=[_launched(launch, "rejected options")],
-        subject=tuple(map(launch.launch.surroundings.option, _OF_RESOURCES)),
-    )
-
-
-@rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=(), elsewhere=True)
-def nodes_without_master_address(config: Config) -> Iterator[Problem]:
-    """``torchrun`` on several nodes that look for the first of them on themselves.
-
-    Source: the defaults of ``torch/distributed/run.py``.
-    """
-    launch = config.facts.launch
-    if launch is None or launch.launch.launcher != "torchrun" or (launch.nodes or 1) < 2:
-        return
-    around = launch.launch.surroundings
-    given = next((name for name in ("rdzv_endpoint", "master_addr") if around.has(name)), None)
-    host = (around.option(given) or "").partition(":")[0] if given is not None else ""
-    if not around.is_complete or around.has("standalone") or (given is not None and host not in _LOCAL):
-        return
-    if given is None and not _ADDRESSES.isdisjoint(launch.launch.environment):
-        return
-    what = f"with `--{given} {host}`" if given is not None else "without `--rdzv_endpoint` or `--master_addr`"
-    key, span = _place(config)
-    yield Problem(
-        key,
-        span,
-        f"`torchrun` runs on {launch.nodes} nodes {what}: each node waits for itself until a timeout",
-        RISK,
-        help="Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
-        f"Each node looks for the first one at {host or '127.0.0.1'}, which is itself."
-        + (" torchrun does not read MASTER_ADDR." if "MASTER_ADDR" in around.ranks else ""),
-        label=f"{launch.nodes} nodes",
-        related=[_launched(launch, "no address of the first node")],
-        subject=(launch.nodes, what),
     )
 
 
@@ -299,7 +239,7 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     if is_each == (who == "local"):
         return
     flag = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
-    key, place = _place(config)
+    key, place = place_of_launch(config)
     if who == "local":
         message = (
             f"{nodes} nodes save to {folder}, local to each, {launch.origin}, without {flag}: only the first can load "
@@ -321,7 +261,7 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
         RISK,
         help=advice,
         label=f"{nodes} nodes",
-        related=[Related(span, "saves here", launch.document.path), _launched(launch, f"{nodes} nodes")],
+        related=[Related(span, "saves here", launch.document.path), launched(launch, f"{nodes} nodes")],
         subject=(nodes, folder),
     )
 
@@ -357,13 +297,11 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
         "`checkpoint.load_universal` to true. DeepSpeed does not convert the partitions of another world size, and "
         "raises a ZeRORuntimeException.",
         label="partitions the states",
-        related=[*by, _launched(launch, f"starts {ranks} rank{'' if ranks == 1 else 's'}")],
+        related=[*by, launched(launch, f"starts {ranks} rank{'' if ranks == 1 else 's'}")],
         subject=(ranks, checkpoint.path),
     )
 
 
-# The options of ``deepspeed`` that choose nodes and GPUs.
-_OF_RESOURCES = ("num_nodes", "num_gpus", "include", "i", "exclude", "e")
 _MOST_NODES = 10_000  # that are tried, however many are given
 
 
@@ -382,7 +320,7 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
         return  # of a scheduler, which may put different numbers of tasks on the nodes
     fewer = ranks - ranks % nodes
     fitting = next(number for number in range(min(nodes - 1, _MOST_NODES), 0, -1) if ranks % number == 0)
-    key, span = _place(config)
+    key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
@@ -406,7 +344,7 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
         return
     files = [one.lstrip("0123456789<>|&") for one in redirections]
     lost = _listed(f"`{file}`" for file in files if file.startswith("-"))
-    key, span = _place(config)
+    key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
@@ -416,7 +354,7 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
         help="Replace the placeholder in `<` and `>` with the arguments that it stands for, or delete it. A file that "
         "the shell is to read must be there, or it does not start the command.",
         label="an option is lost",
-        related=[_launched(launch, "redirections")],
+        related=[launched(launch, "redirections")],
         subject=tuple(redirections),
     )
 
@@ -431,17 +369,17 @@ def arguments_cut_off(config: Config) -> Iterator[Problem]:
     lost = [f"`{word.partition('=')[0]}`" for word in words if word is not None and word.startswith("-")]
     more = f" and {len(lost) - _FEW_LOST} more" if len(lost) > _FEW_LOST + 1 else ""
     shown = f"{', '.join(lost[:_FEW_LOST])}{more}" if more else _listed(lost)
-    key, span = _place(config)
+    key, place = place_of_launch(config)
     yield Problem(
         key,
-        span,
+        place,
         f"the shell ends the launch before {lost[0]}: the script does not get {shown}",
         RISK,
         help="A comment or an empty line between the lines, or a blank behind a backslash ends the command; what "
         "follows runs as another one. Put comments above the command, and a backslash at the end of each line but the "
         "last.",
         label="the command ends too early",
-        related=[_launched(launch, "arguments are cut off")],
+        related=[launched(launch, "arguments are cut off")],
         subject=words,
     )
 
@@ -487,7 +425,7 @@ def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
                 "does not know: the script stops"
             )
             outcome, severity = (RISK, "warning") if is_older else (rejected("initialize"), None)
-        key, span = _place(config)
+        key, span = place_of_launch(config)
         yield Problem(
             key,
             span,
@@ -496,10 +434,37 @@ def local_rank_not_parsed(config: Config) -> Iterator[Problem]:
             help=_how_to_parse(launch, option, takes=parser.takes),
             label="not launched",
             severity=severity,
-            related=[*launch.related(parser.place, "does not know the option"), _launched(launch, f"adds `{option}`")],
+            related=[*launch.related(parser.place, "does not know the option"), launched(launch, f"adds `{option}`")],
             subject=(option, parser.function, launch.launch.script),
         )
         return
+
+
+def _more_than_slots(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
+    """``--num_gpus`` above the slots of a host, which DeepSpeed takes for the GPUs that are there all the same.
+
+    Source: ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``.
+    """
+    around = launch.launch.surroundings
+    number, nodes = count(around.option("num_gpus")), count(around.option("num_nodes"))
+    slots = around.hostfile.slots if around.hostfile is not None and launch.launch.launcher == "deepspeed" else ()
+    fewer = next(((host, has) for host, has in slots[: nodes or None] if number is not None and has < number), None)
+    if fewer is None:
+        return
+    host, has = fewer
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        f"`--num_gpus {number}` starts {number} processes on {host}, which has {has} slots in the hostfile",
+        RISK,
+        help=f"Write `--num_gpus {has}`, or delete the option: DeepSpeed then starts a process for each slot. Those "
+        "without a GPU of their own stop with a CUDA error.",
+        label=f"{number} processes",
+        severity="warning",
+        related=[launched(launch, f"{number} processes, {has} slots")],
+        subject=(number, host, has),
+    )
 
 
 def _may_load_other_ranks(config: Config) -> bool:
@@ -563,49 +528,6 @@ def _chosen(around: Surroundings) -> tuple[str, list[int]]:
     return "", []
 
 
-def _refusal(around: Surroundings) -> tuple[str, str] | None:
-    """Why ``deepspeed`` rejects its options, and what to do; None if it does not."""
-    include, exclude = around.option("include", "i"), around.option("exclude", "e")
-    numbers = [f"--{name}" for name in ("num_nodes", "num_gpus") if count(around.option(name)) is not None]
-    if (include or exclude) and numbers:
-        option = "--include" if include else "--exclude"
-        return (
-            f"`{numbers[0]}` cannot be used together with `{option}`",
-            f"Delete `{numbers[0]}`, or `{option}`.",
-        )
-    if include and exclude:
-        return "`--include` cannot be used together with `--exclude`", "Delete one of them."
-    slots = dict(around.slots or ())
-    for node in (include or exclude or "").split("@") if slots and (include or exclude) else ():
-        host, sign, places = node.strip().partition(":")
-        if host not in slots:
-            return f"`{include or exclude}` names {host}, which is not in the hostfile", f"Add {host} to the hostfile."
-        for place in places.split(",") if sign else ():
-            number = count(place)
-            if number is not None and number >= slots[host]:
-                return (
-                    f"`{include or exclude}` names slot {place} of {host}, which has {slots[host]} in the hostfile",
-                    f"Choose slots from 0 to {slots[host] - 1}.",
-                )
-    return None
-
-
-def _lack_of_nodes(launch: LaunchFacts) -> tuple[str, str] | None:
-    """More nodes than one without a hostfile, which names the others."""
-    from ds_lint.launches.surroundings import has_hostfile  # few configs have a launch
-
-    around = launch.launch.surroundings
-    nodes = count(around.option("num_nodes"))
-    if nodes is None or nodes < 2 or not around.is_complete or has_hostfile(dict(around.options)):
-        return None
-    if _HOSTFILE in launch.document.text:
-        return None
-    return (
-        f"`--num_nodes {nodes}` needs a hostfile, and there is none unless it is {_HOSTFILE}",
-        "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
-    )
-
-
 def _may_be_without_dashes(config: Config) -> bool:
     """Whether PyTorch may be of the releases whose launcher writes ``--local_rank``."""
     pin = config.basis.pins.get("torch")
@@ -628,18 +550,6 @@ def _how_to_parse(launch: LaunchFacts, option: str, *, takes: tuple[str, ...]) -
         f"Start the script with {other}, which passes no option, and read LOCAL_RANK from the environment, or define "
         f"`{option}` in the parser.{older}"
     )
-
-
-def _place(config: Config) -> tuple[KeyPath | None, Span]:
-    """Where a finding about the launch of a config stands in it: at the ZeRO stage, else at the first key."""
-    stage = config.member("zero_optimization", "stage")
-    if stage is not None:
-        return ("zero_optimization", "stage"), stage.value.span
-    return None, config.document_start
-
-
-def _launched(launch: LaunchFacts, label: str) -> Related:
-    return Related(launch.place, label, launch.document.path)
 
 
 def _listed(words: object) -> str:

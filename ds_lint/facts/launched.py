@@ -55,7 +55,8 @@ _OF_TRAINER = frozenset({
 
 # What a script has that sets the variables of a rank, connects ranks in its own way, or starts processes.
 _SETS_RANKS = re.compile(
-    r"environ\[[^\]\n]*(?:RANK|MASTER_)[^\]\n]*\]\s*=(?!=)|environ\.(?:setdefault|update)\b|\bputenv\b"
+    r"environ\[[^\]\n]*(?:RANK|MASTER_)[^\]\n]*\]\s*=(?!=)|environ\.update\b|\bputenv\b"
+    r"|environ\.setdefault\(\s*(?![\"'])|environ\.setdefault\(\s*[\"'](?:LOCAL_)?(?:RANK|MASTER_)"
     r"|(?<!get\([\"'])(?<!env\([\"'])\b(?:RANK|LOCAL_RANK|MASTER_ADDR)[\"']\]?\s*(?:[:,]|=(?!=))"
     r"|mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit"
     r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
@@ -80,12 +81,14 @@ class LaunchFacts:
     that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks
     of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the configs
     itself, each from the first to the last. ``is_open`` says that unknown words may give any argument. ``variables``
-    are those of the environment that findings are about.
+    are those of the environment that findings are about. ``port_taken`` is the line of another launch that runs at the
+    same time at the same port.
     """
 
     __slots__ = (
         "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "named", "names_experts",
-        "recipe", "resumption", "script", "script_document", "stack", "training", "values", "variables", "written",
+        "port_taken", "recipe", "resumption", "script", "script_document", "stack", "training", "values", "variables",
+        "written",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +109,7 @@ class LaunchFacts:
         self.written: tuple[tuple[int, int], ...] = ()
         self.is_open = False
         self.variables: tuple[SetVariable, ...] = ()
+        self.port_taken: int | None = None
         self.values: Mapping[str, Any] = flag_values(launch.flags)  # behind each flag, as HfArgumentParser takes them
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
@@ -192,7 +196,7 @@ class LaunchFacts:
     @property
     def place(self) -> Span:
         """The line of the launch."""
-        return self._line(self.launch.line)
+        return self.line(self.launch.line)
 
     @property
     def model_name(self) -> str | None:
@@ -335,6 +339,8 @@ class LaunchFacts:
         around = (
             self.launch.launcher,
             self.launch.surroundings,
+            self.launch.environment.get("CUDA_VISIBLE_DEVICES", ""),
+            any(name.startswith("PET_") for name in self.launch.environment),
             self.memory,
             self.launch.gpu,
             self.sets_ranks,
@@ -347,7 +353,7 @@ class LaunchFacts:
         )
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])
-        yaml = (self.builds_whole_models, self.names_experts)
+        yaml = (self.builds_whole_models, self.names_experts, self.port_taken)
         variables = tuple(one.says for one in self.variables)
         training = self.training
         names = (frozenset(self.launch.arguments), frozenset(self.values), bool(self.launch.flags))
@@ -456,9 +462,14 @@ class LaunchFacts:
     def storage(self) -> Storage | None:
         """Where the run saves, if the name of the folder tells whether the nodes share it."""
         script = self.script_document.content if self.script_document is not None else ""
-        flags = [self.flag(name) for name in saved_by(self.stack, script) if name in self.launch.arguments]
-        found = (storage_behind(self.document.text, flag) for flag in flags if flag != self.place)
-        return next((one for one in found if one is not None), None)
+        given = self.launch.arguments
+        for name in saved_by(self.stack, script):
+            flag, value = self.flag(name), given.get(name)
+            if name in given and flag != self.place:
+                found = storage_behind(self.document.text, flag, value if isinstance(value, str) else None)
+                if found is not None:
+                    return found
+        return None
 
     def at_flag(self, name: str, label: str) -> tuple[str, list[Related]]:
         """A flag of the launch in words, and as another place that takes part in a finding."""
@@ -551,7 +562,8 @@ class LaunchFacts:
         found = written.search(self.document.text, start) or written.search(self.document.text)
         return self.place if found is None else Span(found.start(), found.end())
 
-    def _line(self, number: int) -> Span:
+    def line(self, number: int) -> Span:
+        """A line of the file with the launch."""
         start = 0
         for _ in range(number - 1):
             start = self.document.text.find("\n", start) + 1

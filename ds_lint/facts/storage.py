@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 _SAVED = re.compile(r"\.save_checkpoint\(\s*\w*args\.(\w+)")  # the flag that names the folder of a checkpoint
 _FOLDER = re.compile(r"[=\s]\s*([\"']?[\w$/{}.~-]+)")
 # Folders that each node has for itself, and names of file systems that nodes share.
-_IS_LOCAL = re.compile(r"(?:\$\{?(?:SLURM_TMPDIR|TMPDIR|LOCAL_SCRATCH|LSCRATCH)\b|/tmp/|/var/tmp/|/dev/shm/)")
+_IS_LOCAL = re.compile(
+    r"\$\{?(?:SLURM_TMPDIR|TMPDIR|LOCAL_SCRATCH|LOCALSCRATCH|LSCRATCH|SCRATCH_LOCAL)\b"
+    r"|(?:/tmp|/var/tmp|/dev/shm|/raid|/scratch/local"
+    r"|(?:/mnt)?/(?:local(?:[_-]?(?:scratch|disk|nvme|ssd))?|scratch[_-]local|lscratch|nvme\d*))(?:/|$)"
+)
 _IS_SHARED = re.compile(r"(?:^|[/_-])(?:nfs|lustre|gpfs|beegfs|cephfs|efs|fsx|shared)(?:[/_-]|$)")
 
 _MOST = 500  # characters between a flag and its value
@@ -29,12 +33,18 @@ def saved_by(stack: Stack | None, script: str) -> list[str]:
     return ["output_dir"] if stack == "trainer" else _SAVED.findall(script)
 
 
-def storage_behind(text: str, flag: Span) -> Storage | None:
-    """The folder behind a flag in the text of a launch; None if its name does not tell who has it."""
+def storage_behind(text: str, flag: Span, value: str | None) -> Storage | None:
+    """The folder behind a flag in the text of a launch; None if its name does not tell who has it.
+
+    ``value`` is the folder as the shell gives it, if that is known.
+    """
     found = _FOLDER.match(text[flag.end : flag.end + _MOST])
     if found is None:
         return None
-    folder, span = found[1].strip("\"'"), Span(flag.start, flag.end + found.end())
-    if _IS_LOCAL.match(folder):
-        return folder, "local", span
-    return (folder, "shared", span) if _IS_SHARED.search(folder) else None
+    written, span = found[1].strip("\"'"), Span(flag.start, flag.end + found.end())
+    for folder in (written, value or ""):
+        if _IS_LOCAL.match(folder):
+            return folder, "local", span
+        if _IS_SHARED.search(folder):
+            return folder, "shared", span
+    return None

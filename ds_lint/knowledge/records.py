@@ -463,12 +463,16 @@ class TorchStore(Store):
 Torch = dict[TorchFamily, dict[str, Defaults]]  # in no file: the constructors of one release
 
 
-class LauncherOptions(TypedDict):
-    """The options of a launcher in these releases: how many words each takes, as argparse's ``nargs`` says it."""
+class LauncherOptions(TypedDict, total=False):
+    """The options of a launcher in these releases: how many words each takes, as argparse's ``nargs`` says it.
+
+    ``backends`` are the values of ``--launcher`` of ``deepspeed``, each with what it refuses on several nodes.
+    """
 
     library: str
     releases: list[str]
     options: dict[str, str]
+    backends: dict[str, list[str]]
 
 
 class _GpuFacts(TypedDict):

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import re
+from typing import Literal, NamedTuple
 
 from ds_lint.source.counts import count
 
 _LINE = re.compile(r"^(\S+)\s+slots=(\d+)")
+MISSING = ("/dev/null", "None")  # no file at all; ``None`` is what Accelerate writes if it has no hostfile
 
 
-def slots(text: str) -> dict[str, int] | None:
-    """The processes of each node; None if the text is not one."""
+class BadLine(NamedTuple):
+    """The first line with which ``_parse_hostfile`` raises; ``line`` counts from 1, and is 0 if the file is empty."""
+
+    line: int
+    text: str
+    kind: Literal["again", "entry", "empty"]
+
+
+class Hostfile(NamedTuple):
+    """The slots of each node, in the order of the lines, or the line with which DeepSpeed raises."""
+
+    slots: tuple[tuple[str, int], ...] = ()
+    bad: BadLine | None = None
+
+
+def parsed(text: str) -> Hostfile:
+    """What ``_parse_hostfile`` makes of a text."""
     found: dict[str, int] = {}
-    for line in text.splitlines():
+    for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
         match = _LINE.match(stripped)
-        number = count(match[2]) if match is not None else None
-        if match is None or number is None or match[1] in found:
-            return None
-        found[match[1]] = number
-    return found or None
+        slots = count(match[2]) if match is not None else None
+        if match is None or slots is None:
+            return Hostfile(bad=BadLine(number, stripped, "entry"))
+        if match[1] in found:
+            return Hostfile(bad=BadLine(number, match[1], "again"))
+        found[match[1]] = slots
+    return Hostfile(tuple(found.items())) if found else Hostfile(bad=BadLine(0, "", "empty"))
 
 
 def included(resources: dict[str, int] | None, include: str) -> dict[str, int | None]:

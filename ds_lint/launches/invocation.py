@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches.launch import Launch, module_places
 from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, UNKNOWN, by_module, by_program
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, sorted_flags
-from ds_lint.launches.ranks import Ranks, accelerate_root, hosts_of, loose_around
+from ds_lint.launches.ranks import Ranks, accelerate_root, hostfile_of, loose_around, machines_by_deepspeed
 from ds_lint.launches.start import NO_OUTER, LauncherCall, Outer
-from ds_lint.launches.surroundings import OF_RANKS, Surroundings, starts_per_node, visible_gpus
+from ds_lint.launches.surroundings import OF_RANKS, Surroundings, nodes_around, starts_per_node, visible_gpus
 from ds_lint.launches.word import LooseWord
 from ds_lint.source.shell.runners import RUNNERS, SHELLS, command_behind
 from ds_lint.source.slurm import step
@@ -28,6 +28,7 @@ _BY_PROGRAM, _BY_MODULE = by_program(), by_module()
 _AROUND = frozenset(name for name, one in _BY_PROGRAM.items() if one.is_around)
 _CONFIGS = (".json", ".hjson")
 _CUT_OFF = (LooseWord(("the lines that are cut off",), None),)  # which are meant to be arguments, too
+_OF_NODE = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank")
 _OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
 
 
@@ -234,7 +235,6 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
     inside, is_run_by_python = _inner_launcher(program.script, options) if launcher.is_per_gpu else (None, False)
     root = accelerate_root(call) if launcher is ACCELERATE else None
     ids = root.get("gpu_ids") if root is not None else None
-    hosts = hosts_of(call) if launcher is DEEPSPEED else None
     return Surroundings(
         around=name,
         starts=starts_per_node(name, outer.words, allocation) if counts else None,
@@ -252,8 +252,22 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
         ranks=tuple(name for name in OF_RANKS if name in start.environment),
         options=tuple(options.options.items()),
         is_complete=options.is_complete,
-        slots=tuple(hosts.items()) if hosts else None,
+        hostfile=hostfile_of(call) if launcher in (ACCELERATE, DEEPSPEED) else None,
+        nodes=nodes_around(name, outer.words, allocation),
+        machines=machines_by_deepspeed(call) if launcher is ACCELERATE else None,
+        rank_of_node=_rank_of_node(call) if around is SRUN else (),
     )
+
+
+def _rank_of_node(call: LauncherCall) -> tuple[str, ...]:
+    """What an unknown number of the node depends on, if the shell that calls ``srun`` computes it."""
+    start = call.start
+    if not any(posixpath.basename(word or "") in SRUN.programs for word in start.command):
+        return ()  # a shell within, whose variables are those of its task
+    for word, value, detail in zip(start.words, start.words[1:], start.details[1:], strict=False):
+        if word in _OF_NODE and value is None and detail is not None:
+            return detail.names
+    return ()
 
 
 def _inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:

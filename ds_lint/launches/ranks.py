@@ -49,7 +49,8 @@ def of_deepspeed(call: LauncherCall) -> Ranks:
 
     Source: ``main``, ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``.
     """
-    options, hosts = call.options, hosts_of(call)
+    options, file = call.options, hostfile_of(call)
+    hosts = dict(file.slots) if file is not None and file.slots else None
     is_listed = has_hostfile(options.options)
     chosen: dict[str, int | None] = dict(hosts or {})
     include, exclude = (options.options.get(name, options.options.get(name[0])) for name in ("include", "exclude"))
@@ -90,21 +91,58 @@ def of_torchrun(call: LauncherCall) -> Ranks:
 
 def of_accelerate(call: LauncherCall) -> Ranks:
     """``accelerate launch``: an option wins over the YAML; ``num_processes`` counts those of all nodes."""
-    options, root = call.options, accelerate_root(call)
-    is_complete = options.is_complete and (root is not None or not options.has("config_file"))
-
-    def number(option: str, short: str, default: int | None) -> int | None:
-        if options.has(option, short):
-            return options.number(option, short)
-        value = root.get(option) if root is not None else None
-        if value is not None:
-            return value.value if isinstance(value.value, int) else None
-        return default if is_complete else None
-
-    nodes, total = number("num_machines", "num_machines", 1), number("num_processes", "n", None)
+    nodes, total = _number(call, "num_machines", "num_machines", 1), _number(call, "num_processes", "n", None)
     if nodes is None or total is None or nodes < 1 or total % nodes:
         return Ranks(nodes)
-    return Ranks(nodes, total // nodes)
+    return Ranks(_nodes_by_deepspeed(call, nodes) if machines_by_deepspeed(call) else nodes, total // nodes)
+
+
+def machines_by_deepspeed(call: LauncherCall) -> int | None:
+    """The machines of ``accelerate launch``, if there are several and it starts ``deepspeed`` for them, not torchrun.
+
+    Source: ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``; only ``standard`` means torchrun.
+    """
+    options, root = call.options, accelerate_root(call)
+    kind = root.get("distributed_type") if root is not None else None
+    is_deepspeed = kind is not None and kind.value == "DEEPSPEED" and not options.has("multi_gpu", "use_fsdp", "cpu")
+    machines = _number(call, "num_machines", "num_machines", 1) or 1
+    is_standard = of_machines(call, "deepspeed_multinode_launcher") == "standard"
+    return machines if machines > 1 and (is_deepspeed or options.has("use_deepspeed")) and not is_standard else None
+
+
+def _number(call: LauncherCall, option: str, short: str, default: int | None) -> int | None:
+    options, root = call.options, accelerate_root(call)
+    if options.has(option, short):
+        return options.number(option, short)
+    value = root.get(option) if root is not None else None
+    if value is not None:
+        return value.value if isinstance(value.value, int) else None
+    is_complete = options.is_complete and (root is not None or not options.has("config_file"))
+    return default if is_complete else None
+
+
+def _nodes_by_deepspeed(call: LauncherCall, machines: int) -> int | None:
+    """The hosts of the hostfile that Accelerate gives ``deepspeed``; without one this machine alone."""
+    filters = [of_machines(call, f"deepspeed_{name}_filter") for name in ("inclusion", "exclusion")]
+    launcher, hosts = of_machines(call, "deepspeed_multinode_launcher"), of_machines(call, "deepspeed_hostfile")
+    if launcher is None or hosts is None or any(one is not False for one in filters):
+        return None
+    file = hostfile_of(call)
+    return 1 if hosts is False else len(file.slots) or None if file is not None else machines
+
+
+def of_machines(call: LauncherCall, name: str) -> Word | bool:
+    """A setting of ``accelerate launch`` for several machines: of its option, else of the YAML; False if not given."""
+    if call.options.has(name):
+        return call.options.options[name]
+    root = accelerate_root(call)
+    section = root.get("deepspeed_config") if root is not None else None
+    for node in (section, root):
+        value = node.get(name) if node is not None and node.kind == "object" else None
+        if value is not None and value.value is not None:
+            return str(value.value)
+    is_complete = call.options.is_complete and (root is not None or not call.options.has("config_file"))
+    return False if is_complete else None
 
 
 def of_srun(call: LauncherCall) -> Ranks:
@@ -172,11 +210,14 @@ def of_starter(call: LauncherCall) -> Ranks:
     return of_torchrun(started_call) if started == "torchrun" else of_accelerate(started_call)
 
 
-def hosts_of(call: LauncherCall) -> dict[str, int] | None:
-    """The hostfile that ``deepspeed`` is given; None if there is none, or it cannot be read."""
-    file = call.options.options.get("hostfile", call.options.options.get("H"))
-    text = call.text_of(file) if file is not None and file != "/dev/null" else None
-    return hostfile.slots(text) if text is not None else None
+def hostfile_of(call: LauncherCall) -> hostfile.Hostfile | None:
+    """The hostfile that ``deepspeed`` is given, or Accelerate for it; None if there is none, or it cannot be read."""
+    names = ("hostfile", "H", "deepspeed_hostfile")
+    file: Word | bool = next((call.options.options[name] for name in names if call.options.has(name)), False)
+    if file is False and accelerate_root(call) is not None:
+        file = of_machines(call, "deepspeed_hostfile")
+    text = call.text_of(file) if isinstance(file, str) and file not in hostfile.MISSING else None
+    return hostfile.parsed(text) if text is not None else None
 
 
 def accelerate_root(call: LauncherCall) -> Node | None:

@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.hostfile import MISSING, Hostfile
 from ds_lint.source.counts import count
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _HOSTS = ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f", "--machinefile", "-machinefile")
 _PER_NODE = ("-N", "-npernode", "--npernode", "-ppn", "--map-by", "-map-by", "-perhost")
+
+
+_OF_STEP = ("--nodelist", "--exclude", "--relative", "--nodefile", "--het-group", "--pack-group", "--multi-prog")
 
 
 class VisibleGpus(NamedTuple):
@@ -35,8 +39,10 @@ class Surroundings(NamedTuple):
     ``around`` is the ``srun`` or ``mpirun`` that starts the launcher, ``starts`` times on each node, and the launcher
     starts so many ``processes`` each time. ``inside`` is a launcher that the launcher starts as its script, and
     ``is_run_by_python`` says that Python is given its name as a file. ``ranks`` are the variables of OF_RANKS that the
-    environment has. ``options`` are those of the launcher, all of them if ``is_complete``, and ``slots`` the places of
-    each node of the hostfile that it names.
+    environment has. ``options`` are those of the launcher, all of them if ``is_complete``, and ``hostfile`` is the one
+    that it names. ``nodes`` are those on which ``srun`` starts the launcher, or of the job if nothing is around it.
+    ``machines`` are those for which ``accelerate launch`` starts ``deepspeed``. ``rank_of_node`` is what an unknown
+    ``--node_rank`` behind ``srun`` depends on, in the shell that calls ``srun``.
     """
 
     around: str | None = None
@@ -48,7 +54,10 @@ class Surroundings(NamedTuple):
     ranks: tuple[str, ...] = ()
     options: tuple[tuple[str, Word], ...] = ()
     is_complete: bool = False
-    slots: tuple[tuple[str, int], ...] | None = None
+    hostfile: Hostfile | None = None
+    nodes: int | None = None
+    machines: int | None = None
+    rank_of_node: tuple[str, ...] = ()
 
     @property
     def missing_ranks(self) -> list[str]:
@@ -66,7 +75,7 @@ class Surroundings(NamedTuple):
 
 def has_hostfile(options: Mapping[str, Word]) -> bool:
     """Whether ``deepspeed`` is told of a hostfile, if only by a word that is not known."""
-    return any(name in options and options[name] != "/dev/null" for name in ("hostfile", "H"))
+    return any(name in options and options[name] not in MISSING for name in ("hostfile", "H"))
 
 
 def starts_per_node(around: str | None, outer: list[Word], allocation: Allocation) -> int | None:
@@ -78,6 +87,24 @@ def starts_per_node(around: str | None, outer: list[Word], allocation: Allocatio
     if any(word is not None and word.partition("=")[0] in (*_HOSTS, *_PER_NODE) for word in outer):
         return None
     return processes_of_mpirun(outer)
+
+
+def nodes_around(around: str | None, outer: list[Word], allocation: Allocation) -> int | None:
+    """The nodes on which ``srun`` starts the launcher, or of the job of a launcher that nothing is around."""
+    if around is None:
+        return allocation.nodes
+    if around != "srun" or any(_chooses_nodes(before, word) for before, word in pairwise(outer)):
+        return None
+    if allocation.nodes is None or allocation.tasks is None:
+        return allocation.nodes
+    return min(allocation.nodes, allocation.tasks)
+
+
+def _chooses_nodes(before: Word, word: Word) -> bool:
+    """Whether a word of ``srun`` takes some of the nodes of the job, or may do so: not the value of another option."""
+    if word is None:
+        return not (before or "").startswith("-")
+    return word.partition("=")[0] in _OF_STEP or word.startswith(("-w", "-x", "-r"))
 
 
 def processes_of_mpirun(outer: list[Word]) -> int | None:

@@ -11,6 +11,7 @@ from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import named_or_in
 from ds_lint.launches.launch import module_places, without_launcher
 from ds_lint.launches.notebook_kernel import in_home, in_notebook
+from ds_lint.launches.ports import beside
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.project.launches import (
     NOTEBOOK,
@@ -255,7 +256,8 @@ class LaunchingProject:
 
     def launches(self, file: LaunchFile) -> Iterator[LaunchFacts]:
         """The launches of a file, with what they tell."""
-        for launch in file.launches:
+        taken = beside(file.launches, file.path, file.text)
+        for place, launch in enumerate(file.launches):
             cell = self._script_of_cell(launch, file)
             by_cell = cell is not None
             script, text = cell or self.script_of(launch, file.path)
@@ -269,6 +271,7 @@ class LaunchingProject:
             facts.model = model if model is not None and facts.trains(model, is_here=folder is not None) else None
             facts.checkpoint = self.checkpoint_of(facts, file.path)
             facts.variables = self.variables.of(facts)
+            facts.port_taken = taken.get(place)
             if launch.path == file.path:
                 facts.written = _written(facts, file.written, launch.line, file.text)
             if not facts.written and by_cell and not facts.named_configs:

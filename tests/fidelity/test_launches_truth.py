@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import os
 import pathlib
 import runpy
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -26,6 +28,7 @@ from ds_lint.launches.scripts import launches_in
 from ds_lint.launches.training_script import read_training_script
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -84,10 +87,10 @@ def test_a_star_of_transformers_leaves_the_names_of_configs_alone() -> None:
     assert [name for name in transformers.__all__ if name.isidentifier() and names_config(name)] == []
 
 
-def torchrun(folder: Path, *words: str) -> subprocess.Popen[str]:
+def torchrun(folder: Path, *words: str, within: Sequence[str] = ()) -> subprocess.Popen[str]:
     (folder / "train.py").write_text(textwrap.dedent(RANK_FILE), encoding="utf-8")
     (folder / "out").mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "torch.distributed.run", *words]
+    command = [*within, sys.executable, "-m", "torch.distributed.run", *words]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -111,7 +114,7 @@ def test_python_cannot_open_a_launcher(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_node_waits_at_its_own_address(tmp_path: Path, nodes: int) -> None:
-    """DS835: the first of two nodes waits for the second where the second, on another machine, does not come."""
+    """DS835, DS885: the first of two nodes waits for the second where the second, on another machine, does not come."""
     words = ["--nnodes", "2", "--nproc_per_node", "1", "--master_port", "29677"]
     started = [torchrun(tmp_path, *words, "--node_rank", str(rank), "train.py", "out") for rank in range(nodes)]
     ended = [_ends(one) for one in started]
@@ -383,3 +386,76 @@ def test_the_option_hides_a_file_of_arguments(monkeypatch: pytest.MonkeyPatch, t
     for words, ends_well in (["args.json"], True), (["--local_rank=0", "args.json"], False):
         monkeypatch.setattr(sys, "argv", ["train.py", *words])
         assert _ends_well(OF_TRANSFORMERS + FILE) == ends_well
+
+
+@pytest.fixture
+def two_nodes() -> Iterator[list[str]]:
+    """The names of two networks, each a node with an address of its own, 10.99.7.1 and 10.99.7.2."""
+    names = [f"ds-lint-{os.getpid()}-{number}" for number in (1, 2)]
+    links = [f"dl{os.getpid()}{number}" for number in (1, 2)]
+
+    def ip(*words: str) -> int:
+        return subprocess.run(["ip", *words], capture_output=True, check=False).returncode
+
+    if shutil.which("ip") is None or ip("netns", "add", names[0]) != 0:
+        pytest.skip("networks of their own need root, and `ip`")
+    try:
+        ip("netns", "add", names[1])
+        ip("link", "add", links[0], "netns", names[0], "type", "veth", "peer", "name", links[1], "netns", names[1])
+        for number, (name, link) in enumerate(zip(names, links, strict=True), start=1):
+            ip("-n", name, "addr", "add", f"10.99.7.{number}/24", "dev", link)
+            ip("-n", name, "link", "set", link, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield names
+    finally:
+        for name in names:
+            ip("netns", "delete", name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("numbers", [(0, 1), (0, 0)])
+def test_nodes_need_numbers_of_their_own(tmp_path: Path, two_nodes: list[str], numbers: tuple[int, int]) -> None:
+    """DS885: two nodes that both take themselves for the first one wait for each other."""
+    words = ["--nnodes", "2", "--nproc_per_node", "1", "--master_addr", "10.99.7.1", "--master_port", "29679"]
+    started = [
+        torchrun(tmp_path, *words, "--node_rank", str(number), "train.py", "out", within=["ip", "netns", "exec", node])
+        for node, number in zip(two_nodes, numbers, strict=True)
+    ]
+    ended = [_ends(one) for one in started]  # one after the other, and the second ends with the first
+    assert ended[0] == (numbers == (0, 1))
+    assert len(list((tmp_path / "out").iterdir())) == (2 if numbers == (0, 1) else 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ports", [(29681, 29682), (29681, 29681)])
+def test_a_port_is_for_one_run(tmp_path: Path, ports: tuple[int, int]) -> None:
+    """DS887: the second run at a port stops."""
+    (tmp_path / "train.py").write_text(
+        "import time, torch.distributed\ntorch.distributed.init_process_group('gloo')\ntime.sleep(10)\n",
+        encoding="utf-8",
+    )
+    info = base64.urlsafe_b64encode(b'{"localhost": [0]}').decode()
+    command = [sys.executable, "-m", "deepspeed.launcher.launch", f"--world_info={info}", "--master_addr=127.0.0.1"]
+    started = [
+        subprocess.Popen(
+            [*command, f"--master_port={port}", "train.py"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for port in ports
+    ]
+    texts = [one.communicate(timeout=120)[0] for one in started]
+    stopped = [one for one, text in zip(started, texts, strict=True) if one.returncode and "EADDRINUSE" in text]
+    assert len(stopped) == (ports[0] == ports[1])
+
+
+@pytest.mark.long
+def test_a_torchrun_of_one_node_is_a_run_of_its_own(tmp_path: Path, two_nodes: list[str]) -> None:
+    """DS884: as ``srun --nodes=2 torchrun --nproc_per_node 2`` starts them."""
+    words = ["--nproc_per_node", "2", "train.py", "out"]
+    started = [torchrun(tmp_path, *words, within=["ip", "netns", "exec", node]) for node in two_nodes]
+    texts = [one.communicate(timeout=120)[0] for one in started]
+    found = [path.name.split("-")[-3:-1] for path in (tmp_path / "out").iterdir()]
+    assert sorted(found) == [["0", "2"], ["0", "2"], ["1", "2"], ["1", "2"]], texts

@@ -833,7 +833,9 @@ class _Interpreter:
         inside.functions = {}
         if posixpath.basename(fields[0]) == "sbatch":
             job = with_options(allocation(text), fields[1:]).variables
-            inside.variables |= job
+            inside.variables |= {
+                name: self.unknowns.mark(name) if value is None else value for name, value in job.items()
+            }
             inside.exported |= job.keys()
         return inside
 
