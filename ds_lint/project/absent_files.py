@@ -1,0 +1,136 @@
+"""Which of the files that a launch or a script names are not in the project, and are made by nothing there.
+
+Nobody knows in which folder a launch is started. A name leads nowhere if no folder from that of the launch up to the root
+of the project has it, and no folder with scripts has all that the launch names. What git ignores, what a submodule has and
+what any file of the project may make is not missed.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.launches.named_files import NamedFile
+from ds_lint.project.made_files import has_name, may_make
+from ds_lint.source.languages import JSON, YAML
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ds_lint.project.tree import ProjectTree
+    from ds_lint.source.absent_name import Role
+
+_NO_NAME = re.compile(r"[<>{}$*?%\s]|://|^~")  # of what is filled in, or lies elsewhere
+_STARTING = (".bash", ".ipynb", ".job", ".mk", ".py", ".sbatch", ".sh", ".slurm")
+_ENDINGS: dict[Role, tuple[str, ...]] = {
+    "config": JSON,
+    "script": (".py",),
+    "accelerate": YAML,
+    "recipe": YAML,
+    "hostfile": ("",),
+}
+_CLOSE = 0.6  # of difflib's ratio
+_MAKES_FOLDER = re.compile(r"\b(?:mkdir|makedirs|install[ \t]+-d)\b[^\n;&|]*")
+
+
+class AbsentFile(NamedTuple):
+    """A file that is not there, and the name that may be meant, "" if there is none."""
+
+    named: NamedFile
+    nearest: str
+
+
+class Naming(NamedTuple):
+    """What one launch or script names: ``by`` is the path from the root of the project of the file that has the names.
+
+    ``cwd`` is the folder that the script has changed to. A name that ``is_shipped`` may be one of the files of the
+    framework that the launch starts, whose repository it may run in.
+    """
+
+    by: str
+    cwd: str
+    files: Sequence[NamedFile]
+    may_be_shipped: bool = False
+
+
+def absent_files(naming: Naming, tree: ProjectTree) -> Iterator[AbsentFile]:
+    """The files that are not in the project."""
+    files = [one for one in naming.files if _NO_NAME.search(one.name) is None and not _lies_elsewhere(one.name, tree)]
+    bases = [posixpath.normpath(posixpath.join(base, naming.cwd)) for base in _folders_above(naming.by)]
+    if posixpath.isabs(naming.cwd) or not any(tree.has(base) for base in bases):
+        return
+    missing = [one for one in files if not any(tree.has(place) for place in _places(one.name, bases, tree))]
+    if not missing or not tree.is_whole or _may_start_elsewhere(files, naming.cwd, tree):
+        return
+    start = max(bases, key=lambda base: sum(tree.has(posixpath.join(base, one.name)) for one in files))
+    for one in missing:
+        places = [place for place in _places(one.name, bases, tree) if not place.startswith("..")]
+        if places and not _is_made(one, places, naming, tree):
+            yield AbsentFile(one, _nearest(one, places, start, tree))
+
+
+def _folders_above(place: str) -> list[str]:
+    """The folder of a file and those above it, up to the root."""
+    folders = [posixpath.dirname(place)]
+    while folders[-1]:
+        folders.append(posixpath.dirname(folders[-1]))
+    return folders
+
+
+def _lies_elsewhere(name: str, tree: ProjectTree) -> bool:
+    root = os.path.realpath(tree.root)
+    return posixpath.isabs(name) and not posixpath.normpath(name).startswith(f"{root}/")
+
+
+def _places(name: str, bases: Sequence[str], tree: ProjectTree) -> list[str]:
+    """Where a name may lead, from the root of the project."""
+    if posixpath.isabs(name):
+        return [os.path.relpath(name, os.path.realpath(tree.root)).replace(os.sep, "/")]
+    return list(dict.fromkeys(posixpath.normpath(posixpath.join(base, name)) for base in bases))
+
+
+def _may_start_elsewhere(files: Sequence[NamedFile], cwd: str, tree: ProjectTree) -> bool:
+    """Whether a folder that has scripts has all these files, too."""
+    names = [one.name for one in files if not posixpath.isabs(one.name)]
+    starting = {posixpath.dirname(place) for place in tree.files if place.endswith(_STARTING)}
+    return bool(names) and any(
+        all(tree.has(posixpath.normpath(posixpath.join(folder, cwd, name))) for name in names) for folder in starting
+    )
+
+
+def _is_made(one: NamedFile, places: Sequence[str], naming: Naming, tree: ProjectTree) -> bool:
+    """Whether something may make a file, or bring it."""
+    if any(map(tree.comes_from_elsewhere, places)):
+        return True
+    folders = {posixpath.dirname(place) for place in places}
+    is_in_folder = any(folder in tree.folders for folder in folders)
+    if not is_in_folder and naming.may_be_shipped:
+        return True
+    name = posixpath.basename(one.name)
+    if any(file.startswith(f"{place}.") for place in places for file in tree.files):  # such as hostfile.example
+        return True
+    folder = posixpath.basename(posixpath.dirname(one.name))
+    for path, text in tree.texts():
+        if not is_in_folder and any(folder in found for found in _MAKES_FOLDER.findall(text)):
+            return True
+        if has_name(text, name) and may_make(path, text, name):
+            return True
+    return False
+
+
+def _nearest(one: NamedFile, places: Sequence[str], start: str, tree: ProjectTree) -> str:
+    """The file of the project that may be meant, as the launch would name it; "" if none is close."""
+    name, folders = posixpath.basename(one.name).lower(), {posixpath.dirname(place) for place in places}
+    best, closest = "", _CLOSE
+    for place in tree.files:
+        other = posixpath.basename(place).lower()
+        if not other.endswith(_ENDINGS[one.role]) or (one.role == "hostfile" and "host" not in other):
+            continue
+        ratio = SequenceMatcher(None, name, other, autojunk=False).ratio()
+        likeness = ratio + (0.05 if posixpath.dirname(place) in folders else 0.0)
+        if ratio >= _CLOSE and likeness > closest:
+            best, closest = place, likeness
+    return posixpath.relpath(best, start or ".") if best else ""

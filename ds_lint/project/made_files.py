@@ -1,0 +1,219 @@
+"""Whether a file of a project makes another one, as far as its text shows where it has the name of that.
+
+A name that stands where something only reads it, such as behind ``--deepspeed``, makes nothing. Anywhere else it may: as
+the target of a rule, behind ``>`` or ``cp``, in ``open(name, "w")``. So what is not understood counts as making.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import posixpath
+import re
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.launches.launchers import by_module, by_program
+from ds_lint.launches.options import CONFIG_FLAGS
+from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_syntax import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FLAGS = (*CONFIG_FLAGS, "accelerate_config", "config", "config_file", "deepspeed_config_file", "deepspeed_hostfile", "hostfile")
+_BEHIND_FLAG = re.compile(
+    r"(?:^|[\s\"'(\[,=])(?:-H|--?(?:" + "|".join(re.escape(one).replace("_", "[_-]") for one in _FLAGS) + r"))[\"']?(?:\s*[=,]\s*|\s+)[\"']?[^\s\"']*$"
+)
+_KEYWORDS = ("config", "config_params", "deepspeed", "deepspeed_config_file", "deepspeed_hostfile", "hf_ds_config")
+_BEHIND_KEYWORD = re.compile(r"\b(?:" + "|".join(_KEYWORDS) + r")[\"']?\s*[:=]\s*[rf]?[\"']?[^\s\"',]*$")
+_ASSIGNMENT = re.compile(r"\s*(?:(?:export|local|readonly|override|set|ENV|ARG)\s+)*([A-Za-z_]\w*)\s*(?:[:?]{0,2}=|\s)\s*(\"[^\"]*\"|'[^']*'|[^\s;&|<>()]*)\s*(?:#.*)?")
+_PRINTS = re.compile(r"\s*@?(?:echo|printf)\b[^>|]*")
+_COMMANDS = re.compile(r"&&|\|\||[;|&]|\bthen\b|\bdo\b")
+_PYTHON = re.compile(r"python[\d.]*")
+_CREATION = re.compile(r"\b(?:cop(?:y|ies)|cp|creat\w*|download\w*|generat\w*|make|mv|place|put|renam\w*|save\w*|wget|write|writes)\b|>", re.I)
+_DOCUMENTATION = (".md", ".rst", ".txt", ".markdown")
+_PATTERN = re.compile(r"(?:[\w./-]|%\w|%|\$\{[^{}]*\}|\$\w+|\{[^{}]*\})+")
+_HOLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{[^{}]*\}|%\w?")
+_FEWEST_LETTERS = 3  # of a pattern that tells which file is meant
+# What brings files that no text of the project names.
+_BRINGS = re.compile(
+    r"\b(?:git[ \t]+(?:clone|pull|checkout|submodule)|tar[ \t]+-?\w*x|unzip|7z[ \t]+x|gunzip|rsync|scp|rclone|gdown|dvc|make"
+    r"|aws[ \t]+s3|gsutil|gcloud[ \t]+storage|azcopy|hdfs[ \t]+dfs|huggingface-cli|hf[ \t]+download|kaggle|modelscope[ \t]+download"
+    r"|snapshot_download|hf_hub_download|upload\(|drive\.mount|urlretrieve|extractall|git_clone|%cd|os\.chdir)"
+)
+
+
+def brings_files(text: str) -> bool:
+    """Whether a text has a command after which there may be any file."""
+    return _BRINGS.search(text) is not None
+
+
+def has_name(text: str, name: str) -> bool:
+    """Whether a text has the name of a file, or a pattern with variables that may be it."""
+    return name in text or any(True for _ in _patterns(text, name))
+
+
+def _patterns(text: str, name: str) -> Iterator[re.Match[str]]:
+    """The words with variables that may stand for a name."""
+    _, ending = posixpath.splitext(name)
+    if not ending:
+        return
+    for found in _PATTERN.finditer(text):
+        word = found[0]
+        if not word.endswith(ending) or _HOLE.search(word) is None:
+            continue
+        last = word.rpartition("/")[2]
+        parts = _HOLE.split(last)
+        if len(parts) > 1 and sum(len(part) for part in parts) - len(ending) >= _FEWEST_LETTERS:
+            if re.fullmatch(".*".join(map(re.escape, parts)), name):
+                yield found
+
+
+def may_make(path: str, text: str, name: str) -> bool:
+    """Whether a file with this text may make one of this name."""
+    if path.endswith(_DOCUMENTATION):
+        return any(_CREATION.search(line) for line in text.split("\n") if name in line)
+    if path.endswith(".ipynb"):
+        return _in_lines(_cells(text), name)
+    if path.endswith(".py"):
+        return _in_python(text, name)
+    return _in_lines(text, name)
+
+
+def _cells(text: str) -> str:
+    try:
+        cells = json.loads(text).get("cells", [])
+        found = ["".join(one["source"]) for one in cells if one.get("cell_type") == "code"]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return text
+    return "\n".join(found)
+
+
+# In the shell, and in what holds it.
+
+
+class _Place(NamedTuple):
+    """Where a line has the name, or a variable with it."""
+
+    start: int
+    end: int
+
+
+def _in_lines(text: str, name: str) -> bool:
+    lines = text.replace("\\\r\n", " ").replace("\\\n", " ").split("\n")
+    word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
+    known: dict[str, None] = {}  # variables that have the name
+    while True:
+        before = len(known)
+        variable = re.compile(rf"\$[({{]?(?:{'|'.join(known)})\b[^\s\"';]*") if known else None
+        for line in lines:
+            if line.lstrip().startswith(("#", "//")):
+                continue
+            places = [_Place(*one.span()) for one in word.finditer(line)]
+            places += [_Place(*one.span()) for one in _patterns(line, name)]
+            places += [_Place(*one.span()) for one in variable.finditer(line)] if variable is not None else []
+            for place in places:
+                if _is_only_read(line, place):
+                    continue
+                assigned = _ASSIGNMENT.fullmatch(line)
+                if assigned is not None and place.start >= assigned.start(2):
+                    known[assigned[1]] = None
+                    continue
+                return True
+        if len(known) == before:
+            return False
+
+
+def _is_only_read(line: str, place: _Place) -> bool:
+    """Whether a name in a line is only read: behind a flag, as the program that starts, or printed."""
+    before = line[: place.start]
+    if _BEHIND_FLAG.search(before) or _BEHIND_KEYWORD.search(before) or _PRINTS.fullmatch(line):
+        return True
+    words = [word.strip("\"'(),[]@") for word in _COMMANDS.split(before)[-1].split()]
+    if words and not before[-1:].isspace():
+        words.pop()  # the start of the name itself
+    programs = [number for number, word in enumerate(words) if _starts(word)]
+    if not programs:
+        return False
+    behind = words[programs[-1] + 1 :]
+    scripts = [word for word in behind if word.endswith(".py")]
+    return not scripts or (behind[-1] == scripts[0] and not line[place.start : place.end].endswith(".py"))
+
+
+def _starts(word: str) -> bool:
+    name = posixpath.basename(word)
+    return name in by_program() or word in by_module() or _PYTHON.fullmatch(name) is not None
+
+
+# In Python.
+
+_EXISTENCE = ("exists", "isfile", "is_file")
+
+
+def _in_python(text: str, name: str) -> bool:
+    try:
+        names = ModuleNames(parsed(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    for node in names.every(ast.Constant):
+        if isinstance(node.value, str) and name in node.value and not _only_reads(node, node.value, names, name, set()):
+            return True
+    for joined in names.every(ast.JoinedStr):
+        source = ast.unparse(joined)
+        if any(True for _ in _patterns(source, name)) and not _only_reads(joined, "", names, name, set()):
+            return True
+    return False
+
+
+def _only_reads(node: ast.AST, text: str, names: ModuleNames, name: str, seen: set[str]) -> bool:
+    """Whether an expression with the name is only given to what reads the file."""
+    parent = names.parents.get(node)
+    if isinstance(parent, ast.Expr):
+        return True
+    if isinstance(parent, ast.keyword):
+        if parent.arg in ("description", "epilog", "help", "usage", *_KEYWORDS):
+            return True
+        call = names.parents.get(parent)
+        if parent.arg == "default" and isinstance(call, ast.Call):
+            first = call.args[0] if call.args else None
+            option = first.value if isinstance(first, ast.Constant) else ""
+            return str(option).lstrip("-").replace("-", "_") in _FLAGS
+        return False
+    if isinstance(parent, (ast.List, ast.Tuple)):
+        texts = [one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else "?" for one in parent.elts]
+        index = next((number for number, one in enumerate(parent.elts) if one is node), 0)
+        line = " ".join([*texts[:index], text or name])
+        return _is_only_read(line, _Place(len(line) - len(text or name), len(line)))
+    if text and any(map(str.isspace, text.strip())):
+        return not _in_lines(text, name)
+    if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:
+        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+        return all(_reads_name(target, names, name, seen) for target in targets)
+    if isinstance(parent, ast.Call):
+        return _is_read_by(parent, node, names, name, seen)
+    if isinstance(parent, (ast.BinOp, ast.JoinedStr, ast.IfExp)):
+        return _only_reads(parent, "", names, name, seen)
+    return isinstance(parent, ast.Compare)
+
+
+def _reads_name(target: ast.expr, names: ModuleNames, name: str, seen: set[str]) -> bool:
+    found = dotted_name(target)
+    if not found:
+        return False
+    if found in seen:
+        return True
+    seen.add(found)
+    return all(_only_reads(use, "", names, name, seen) for use in names.uses.get(found, []))
+
+
+def _is_read_by(call: ast.Call, node: ast.AST, names: ModuleNames, name: str, seen: set[str]) -> bool:
+    function = dotted_name(call.func)
+    last = function.rpartition(".")[2] or getattr(call.func, "attr", "")
+    if last == "open":
+        modes = [one for one in (*call.args[1:2], *(key.value for key in call.keywords if key.arg == "mode"))]
+        texts = [one.value for one in modes if isinstance(one, ast.Constant)]
+        return len(texts) == len(modes) and not any(set("wax+") & set(str(mode)) for mode in texts)
+    if last in ("join", "Path", "str", "abspath", "fspath", "realpath", "expanduser", "joinpath"):
+        return _only_reads(call, "", names, name, seen)
+    return last in ("HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "DeepSpeedPlugin", "print", "info")

@@ -1,0 +1,95 @@
+"""The files of a project, as far as it takes to know whether a name leads to one."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cached_property
+
+from ds_lint.project.gitignore import ignores
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOST_FILES = 50_000
+_MOST_BYTES = 500_000  # of a file that may make others
+_UNSEEN = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules", "site-packages"})
+_SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
+# The endings of files that may make others, or say how; files without one are looked at, too.
+_TEXTS = (
+    ".bash", ".cfg", ".ipynb", ".job", ".markdown", ".md", ".mk", ".py", ".rst", ".sbatch", ".sh", ".slurm", ".toml",
+    ".txt", ".yaml", ".yml", ".dockerfile",
+)  # fmt: skip
+
+
+class ProjectTree:
+    """The files below a root; paths are from there, with slashes."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @cached_property
+    def files(self) -> list[str]:
+        """So many of the files, in a stable order."""
+        found: list[str] = []
+        for here, folders, names in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if name not in _UNSEEN)
+            place = os.path.relpath(here, self.root).replace(os.sep, "/")
+            found += (name if place == "." else f"{place}/{name}" for name in sorted(names))
+            if len(found) > _MOST_FILES:
+                break
+        return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all files are known."""
+        return len(self.files) <= _MOST_FILES
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders that have files, or folders with some; "" is the root."""
+        found = {""}
+        for path in self.files:
+            while "/" in path:
+                path = path.rpartition("/")[0]  # noqa: PLW2901 - the folders above
+                if path in found:
+                    break
+                found.add(path)
+        return frozenset(found)
+
+    @cached_property
+    def submodules(self) -> list[str]:
+        """The folders that git takes from other repositories."""
+        return _SUBMODULE.findall(self.text(".gitmodules") or "")
+
+    def has(self, place: str) -> bool:
+        """Whether there is a file, a folder, or a link at a path, wherever that leads."""
+        return os.path.lexists(os.path.join(self.root, place))
+
+    def comes_from_elsewhere(self, place: str) -> bool:
+        """Whether git ignores a path or takes it from another repository: then it is of each clone what it may be."""
+        return any(f"{place}/".startswith(f"{one}/") for one in self.submodules) or ignores(self.root, place)
+
+    def text(self, place: str) -> str | None:
+        """The text of a file, if it is no longer than scripts are."""
+        try:
+            with open(os.path.join(self.root, place), "rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        except OSError:
+            return None
+        return None if len(data) > _MOST_BYTES or b"\0" in data else data.decode(errors="replace")
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """The files that may make others, or say how, with their texts."""
+        for place in self.files:
+            name = place.rpartition("/")[2].lower()
+            if name.endswith(_TEXTS) or "." not in name or name.startswith(("dockerfile", "containerfile", "makefile")):
+                text = self._texts.get(place)
+                if text is None:
+                    text = self._texts[place] = self.text(place) or ""
+                yield place, text
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {}
