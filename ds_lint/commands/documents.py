@@ -240,9 +240,7 @@ def linted_documents(
     return [*linted, *linted_names(options, found, projects, session, unreadable)]
 
 
-def _linted(
-    document: Document, session: Session, unreadable: list[Complaint]
-) -> tuple[FileReport, LintContext] | None:
+def _linted(document: Document, session: Session, unreadable: list[Complaint]) -> tuple[FileReport, LintContext] | None:
     context = session.context(document.path)
     report = unless_it_fails(lambda: context.lint(document, context.rules), document.path, unreadable)
     return None if report is None else (report, context)

@@ -9,6 +9,7 @@ import ast
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.argument_classes import arguments_class
 from ds_lint.launches.options import CONFIG_FLAGS
 from ds_lint.launches.script_code import last_name
 from ds_lint.launches.script_modules import ScriptModule
@@ -197,7 +198,7 @@ def _named_configs(module: ScriptModule) -> Iterator[NamedConfig]:
     names = module.names
     for call in names.calls:
         taker = dotted_name(call.func)
-        values = [one.value for one in call.keywords if _takes_config(taker, one.arg)]
+        values = [one.value for one in call.keywords if _takes_config(taker, one.arg, module)]
         if last_name(call) in _TAKE_FIRST:
             values += call.args[:1]
         elif taker == "open" and call.args and _is_for_deepspeed(call, names):
@@ -207,12 +208,12 @@ def _named_configs(module: ScriptModule) -> Iterator[NamedConfig]:
                 yield NamedConfig(path, _span_of(value, path, module), value.lineno)
 
 
-def _takes_config(taker: str, keyword: str | None) -> bool:
+def _takes_config(taker: str, keyword: str | None, module: ScriptModule) -> bool:
     """Whether a keyword of a call takes the path of a DeepSpeed config."""
     if keyword in ("config_params", "hf_ds_config"):
         return True
     if keyword == "deepspeed":
-        return taker.endswith(("Args", "Arguments", "Config"))
+        return arguments_class(taker, module) is not None
     return keyword == "config" and taker.endswith(("deepspeed.initialize", "DeepSpeedStrategy"))
 
 

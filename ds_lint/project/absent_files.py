@@ -59,11 +59,14 @@ class Naming(NamedTuple):
 def absent_files(naming: Naming, tree: ProjectTree) -> Iterator[AbsentFile]:
     """The files that are not in the project."""
     files = [one for one in naming.files if _NO_NAME.search(one.name) is None and not _lies_elsewhere(one.name, tree)]
-    bases = [posixpath.normpath(posixpath.join(base, naming.cwd)) for base in _folders_above(naming.by)]
-    if posixpath.isabs(naming.cwd) or not any(tree.has(base) for base in bases):
+    folders = [*_folders_above(naming.by), *tree.above]
+    bases = [posixpath.normpath(posixpath.join(folder, naming.cwd)) for folder in folders]
+    if posixpath.isabs(naming.cwd) or "{{" in naming.by or not any(tree.has(base) for base in bases):
         return
     missing = [one for one in files if not any(tree.has(place) for place in _places(one.name, bases, tree))]
     if not missing or not tree.is_whole or _may_start_elsewhere(files, naming.cwd, tree):
+        return
+    if missing == files and _is_of_other_project(files, bases, tree):
         return
     start = max(bases, key=lambda base: sum(tree.has(posixpath.join(base, one.name)) for one in files))
     for one in missing:
@@ -101,12 +104,19 @@ def _may_start_elsewhere(files: Sequence[NamedFile], cwd: str, tree: ProjectTree
     )
 
 
+def _is_of_other_project(files: Sequence[NamedFile], bases: Sequence[str], tree: ProjectTree) -> bool:
+    """Whether a launch of which nothing is there starts a script in a folder that the project does not have, either."""
+    places = [place for one in files for place in _places(one.name, bases, tree) if not place.startswith("..")]
+    has_folder = any(tree.has(posixpath.dirname(place)) for place in places)
+    return not has_folder and any(one.role == "script" for one in files)
+
+
 def _is_made(one: NamedFile, places: Sequence[str], naming: Naming, tree: ProjectTree) -> bool:
     """Whether something may make a file, or bring it."""
     if any(map(tree.comes_from_elsewhere, places)):
         return True
     folders = {posixpath.dirname(place) for place in places}
-    is_in_folder = any(folder in tree.folders for folder in folders)
+    is_in_folder = any(map(tree.has, folders))
     if not is_in_folder and naming.may_be_shipped:
         return True
     name = posixpath.basename(one.name)

@@ -21,20 +21,39 @@ from ds_lint.source.python_syntax import parsed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FLAGS = (*CONFIG_FLAGS, "accelerate_config", "config", "config_file", "deepspeed_config_file", "deepspeed_hostfile", "hostfile")
+_FLAGS = (
+    *CONFIG_FLAGS,
+    "accelerate_config",
+    "config",
+    "config_file",
+    "deepspeed_config_file",
+    "deepspeed_hostfile",
+    "hostfile",
+)
 _BEHIND_FLAG = re.compile(
-    r"(?:^|[\s\"'(\[,=])(?:-H|--?(?:" + "|".join(re.escape(one).replace("_", "[_-]") for one in _FLAGS) + r"))[\"']?(?:\s*[=,]\s*|\s+)[\"']?[^\s\"']*$"
+    r"(?:^|[\s\"'(\[,=])(?:-H|--?(?:"
+    + "|".join(re.escape(one).replace("_", "[_-]") for one in _FLAGS)
+    + r"))[\"']?(?:\s*[=,]\s*|\s+)[\"']?[^\s\"']*$"
 )
 _KEYWORDS = ("config", "config_params", "deepspeed", "deepspeed_config_file", "deepspeed_hostfile", "hf_ds_config")
 _BEHIND_KEYWORD = re.compile(r"\b(?:" + "|".join(_KEYWORDS) + r")[\"']?\s*[:=]\s*[rf]?[\"']?[^\s\"',]*$")
-_ASSIGNMENT = re.compile(r"\s*(?:(?:export|local|readonly|override|set|ENV|ARG)\s+)*([A-Za-z_]\w*)\s*(?:[:?]{0,2}=|\s)\s*(\"[^\"]*\"|'[^']*'|[^\s;&|<>()]*)\s*(?:#.*)?")
+_VALUE = r"""("[^"]*"|'[^']*'|\([^()]*\)|[^\s;&|<>()]*)\s*(?:\#.*)?"""
+_ASSIGNMENT = re.compile(
+    rf"\s*(?:(?:export|local|readonly|override|declare|ENV|ARG)\s+(?:-\w+\s+)*)*([A-Za-z_]\w*)\s*[:?+]{{0,2}}=\s*{_VALUE}"
+)
+_LOOP = re.compile(r"\s*for\s+([A-Za-z_]\w*)\s+in\b([^<>]*)")
 _PRINTS = re.compile(r"\s*@?(?:echo|printf)\b[^>|]*")
-_COMMANDS = re.compile(r"&&|\|\||[;|&]|\bthen\b|\bdo\b")
+_COMMANDS = re.compile(r"&&|\|\||[;|&]|\b(?:then|do|else)\b|^\s*[^\s()]+\)")
 _PYTHON = re.compile(r"python[\d.]*")
-_CREATION = re.compile(r"\b(?:cop(?:y|ies)|cp|creat\w*|download\w*|generat\w*|make|mv|place|put|renam\w*|save\w*|wget|write|writes)\b|>", re.I)
+_CREATION = re.compile(
+    r"\b(?:cop(?:y|ies)|cp|creat\w*|download\w*|generat\w*|make|mv|place|put|renam\w*|save\w*|wget|write|writes)\b|>",
+    re.I,
+)
 _DOCUMENTATION = (".md", ".rst", ".txt", ".markdown")
-_PATTERN = re.compile(r"(?:[\w./-]|%\w|%|\$\{[^{}]*\}|\$\w+|\{[^{}]*\})+")
+_PATTERN = re.compile(r"(?:[\w./-]|%\w|%|\$\{[^{}]*\}|\$\w+|\{[^{}]*\})+$")
+_LONGEST = 200  # characters of one
 _HOLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{[^{}]*\}|%\w?")
+_NAMES = re.compile(r"[^\s/\"'=:;,()]+")
 _FEWEST_LETTERS = 3  # of a pattern that tells which file is meant
 # What brings files that no text of the project names.
 _BRINGS = re.compile(
@@ -42,6 +61,13 @@ _BRINGS = re.compile(
     r"|aws[ \t]+s3|gsutil|gcloud[ \t]+storage|azcopy|hdfs[ \t]+dfs|huggingface-cli|hf[ \t]+download|kaggle|modelscope[ \t]+download"
     r"|snapshot_download|hf_hub_download|upload\(|drive\.mount|urlretrieve|extractall|git_clone|%cd|os\.chdir)"
 )
+
+
+class _Place(NamedTuple):
+    """Where a line has the name, or a variable with it."""
+
+    start: int
+    end: int
 
 
 def brings_files(text: str) -> bool:
@@ -54,20 +80,19 @@ def has_name(text: str, name: str) -> bool:
     return name in text or any(True for _ in _patterns(text, name))
 
 
-def _patterns(text: str, name: str) -> Iterator[re.Match[str]]:
-    """The words with variables that may stand for a name."""
+def _patterns(text: str, name: str) -> Iterator[_Place]:
+    """Where words with variables stand that may be a name."""
     _, ending = posixpath.splitext(name)
-    if not ending:
-        return
-    for found in _PATTERN.finditer(text):
-        word = found[0]
-        if not word.endswith(ending) or _HOLE.search(word) is None:
-            continue
-        last = word.rpartition("/")[2]
-        parts = _HOLE.split(last)
-        if len(parts) > 1 and sum(len(part) for part in parts) - len(ending) >= _FEWEST_LETTERS:
-            if re.fullmatch(".*".join(map(re.escape, parts)), name):
-                yield found
+    position = text.find(ending) if ending else -1
+    while position >= 0:
+        end = position + len(ending)
+        found = _PATTERN.search(text, max(0, position - _LONGEST), end)
+        if found is not None and _HOLE.search(found[0]) is not None and not text[end : end + 1].isalnum():
+            parts = _HOLE.split(found[0].rpartition("/")[2])
+            letters = sum(map(len, parts)) - len(ending)
+            if len(parts) > 1 and letters >= _FEWEST_LETTERS and re.fullmatch(".*".join(map(re.escape, parts)), name):
+                yield _Place(found.start(), end)
+        position = text.find(ending, end)
 
 
 def may_make(path: str, text: str, name: str) -> bool:
@@ -93,13 +118,6 @@ def _cells(text: str) -> str:
 # In the shell, and in what holds it.
 
 
-class _Place(NamedTuple):
-    """Where a line has the name, or a variable with it."""
-
-    start: int
-    end: int
-
-
 def _in_lines(text: str, name: str) -> bool:
     lines = text.replace("\\\r\n", " ").replace("\\\n", " ").split("\n")
     word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
@@ -111,18 +129,25 @@ def _in_lines(text: str, name: str) -> bool:
             if line.lstrip().startswith(("#", "//")):
                 continue
             places = [_Place(*one.span()) for one in word.finditer(line)]
-            places += [_Place(*one.span()) for one in _patterns(line, name)]
+            places += _patterns(line, name)
             places += [_Place(*one.span()) for one in variable.finditer(line)] if variable is not None else []
             for place in places:
                 if _is_only_read(line, place):
                     continue
-                assigned = _ASSIGNMENT.fullmatch(line)
-                if assigned is not None and place.start >= assigned.start(2):
-                    known[assigned[1]] = None
-                    continue
-                return True
+                variable_name = _assigned(line, place)
+                if variable_name is None:
+                    return True
+                known[variable_name] = None
         if len(known) == before:
             return False
+
+
+def _assigned(line: str, place: _Place) -> str | None:
+    """The variable that gets a name, in a command of its own or in a loop."""
+    before, after = _COMMANDS.split(line[: place.start])[-1], _COMMANDS.split(line[place.end :])[0]
+    command = before + line[place.start : place.end] + after
+    found = _ASSIGNMENT.fullmatch(command) or _LOOP.fullmatch(command)
+    return found[1] if found is not None and len(before) >= found.start(2) else None
 
 
 def _is_only_read(line: str, place: _Place) -> bool:
@@ -157,7 +182,9 @@ def _in_python(text: str, name: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     for node in names.every(ast.Constant):
-        if isinstance(node.value, str) and name in node.value and not _only_reads(node, node.value, names, name, set()):
+        if not (isinstance(node.value, str) and name in node.value and name in _NAMES.findall(node.value)):
+            continue
+        if not _only_reads(node, node.value, names, name, set()):
             return True
     for joined in names.every(ast.JoinedStr):
         source = ast.unparse(joined)
@@ -181,7 +208,9 @@ def _only_reads(node: ast.AST, text: str, names: ModuleNames, name: str, seen: s
             return str(option).lstrip("-").replace("-", "_") in _FLAGS
         return False
     if isinstance(parent, (ast.List, ast.Tuple)):
-        texts = [one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else "?" for one in parent.elts]
+        texts = [
+            one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else "?" for one in parent.elts
+        ]
         index = next((number for number, one in enumerate(parent.elts) if one is node), 0)
         line = " ".join([*texts[:index], text or name])
         return _is_only_read(line, _Place(len(line) - len(text or name), len(line)))

@@ -24,10 +24,14 @@ _TEXTS = (
 
 
 class ProjectTree:
-    """The files below a root; paths are from there, with slashes."""
+    """The files below a root; paths are from there, with slashes.
 
-    def __init__(self, root: str) -> None:
+    ``above`` are folders over it that may belong to the project, where no repository says how far that reaches.
+    """
+
+    def __init__(self, root: str, *, is_repository: bool) -> None:
         self.root = root
+        self.above = () if is_repository else ("..", "../..")
 
     @cached_property
     def files(self) -> list[str]:
@@ -45,18 +49,6 @@ class ProjectTree:
     def is_whole(self) -> bool:
         """Whether all files are known."""
         return len(self.files) <= _MOST_FILES
-
-    @cached_property
-    def folders(self) -> frozenset[str]:
-        """The folders that have files, or folders with some; "" is the root."""
-        found = {""}
-        for path in self.files:
-            while "/" in path:
-                path = path.rpartition("/")[0]  # noqa: PLW2901 - the folders above
-                if path in found:
-                    break
-                found.add(path)
-        return frozenset(found)
 
     @cached_property
     def submodules(self) -> list[str]:

@@ -7,6 +7,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.frameworks import SCRIPT
 from ds_lint.launches.named_files import NamedFile, named_files
 from ds_lint.launches.script_configs import configs_named_in
 from ds_lint.project.absent_files import Naming, absent_files
@@ -25,16 +26,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.launches.launch import Launch
     from ds_lint.project.absent_files import AbsentFile
     from ds_lint.project.launches import LaunchFile, UnlessItFails
     from ds_lint.session.session import Session
+    from ds_lint.source.absent_name import Role
     from ds_lint.source.document import Document
     from ds_lint.source.notebook_cells import Notebook
 
 _NAMES_CONFIG = re.compile(rb"deepspeed", re.IGNORECASE)
 _OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _IN_IMAGE = ("dockerfile", "containerfile")  # where files lie otherwise than in the project
-_KEYS = {"deepspeed_config_file": "config", "deepspeed_hostfile": "hostfile"}
+_CONTAINERS = ("docker", "podman")
+_MOVES = re.compile(
+    r"working-directory:|--chdir|--workdir|--directory|-wdir|--cwd|\bcwd=|\b(?:pushd|popd)\b|#SBATCH\s+-D\b"
+)
+_KEYS: dict[str, Role] = {"deepspeed_config_file": "config", "deepspeed_hostfile": "hostfile"}
 
 
 class _Text(NamedTuple):
@@ -55,7 +62,8 @@ class _Found:
     def add(self, text: _Text, span: Span, absent: AbsentFile) -> None:
         one = absent.named
         self.texts[text.path] = text
-        name = AbsentName(span, one.name, one.role, one.taker, absent.nearest)
+        shown = os.path.relpath(one.name) if os.path.isabs(one.name) else one.name
+        name = AbsentName(span, shown, one.role, one.taker, absent.nearest)
         self.names.setdefault(text.path, {}).setdefault((span.start, one.name), name)
 
     def documents(self) -> Iterator[Document]:
@@ -126,7 +134,7 @@ class _Reader:
         text = _Text(document.path, document.text, document.notebook)
         tree = self._tree(project.directory)
         before = "\n".join(text.text.split("\n")[: launch.line])
-        if brings_files(before) or "working-directory:" in text.text or (file.path.endswith(".py") and "cwd=" in text.text):
+        if brings_files(before) or _moves(launch, text.text):
             return
         names = [one for one in named_files(launch, facts.script) if not _is_extended(one, facts)]
         written = {posixpath.normpath(one.place) for one in file.written}
@@ -134,11 +142,13 @@ class _Reader:
         outputs = tuple(
             f"{posixpath.normpath(value)}/"
             for name, value in launch.arguments.items()
-            if isinstance(value, str) and name.endswith(("_dir", "_path", "output", "save", "dir")) and "out" in name + value
+            if isinstance(value, str)
+            and name.endswith(("_dir", "_path", "output", "save", "dir"))
+            and "out" in name + value
         )
         names = [one for one in names if not posixpath.normpath(one.name).startswith(outputs or ("\0",))]
         by = self._place(os.path.join(project.directory, file.path), tree)
-        naming = Naming(by, launch.cwd, names, may_be_shipped=launch.framework is not None)
+        naming = Naming(by, launch.cwd, names, may_be_shipped=_is_of_framework(facts))
         for absent in absent_files(naming, tree):
             self.found.add(text, _span_behind(text.text, launch.line, absent.named.name), absent)
 
@@ -169,7 +179,7 @@ class _Reader:
     def add_yaml(self, document: Document, given: str) -> None:
         """Add what a YAML of Accelerate or a recipe names."""
         directory = given if os.path.isdir(given) else project_of(document.path)
-        if document.root is None or not document.path.endswith(YAML):
+        if document.root is None or not document.path.endswith(YAML) or _OF_TESTS.search(document.path):
             return
         is_recipe = document.kind == "recipe"
         paths = [("deepspeed",)] if is_recipe else [("deepspeed_config", key) for key in _KEYS]
@@ -179,7 +189,7 @@ class _Reader:
             node = document.root.at(path)
             if node is None or not isinstance(node.value, str) or not node.value:
                 continue
-            role = "config" if is_recipe or path[-1] == "deepspeed_config_file" else "hostfile"
+            role = "config" if is_recipe else _KEYS[path[-1]]
             if role == "config" and not node.value.endswith((".json", ".hjson")):
                 continue
             taker = "DeepSpeed" if role == "config" else "deepspeed"
@@ -190,21 +200,34 @@ class _Reader:
                 self.found.add(text, _inside(node.span, document.text, node.value), absent)
 
     def _tree(self, directory: str) -> ProjectTree:
-        root = repository_of(os.path.join(directory, "any")) or os.path.abspath(directory)
-        here = os.getcwd()
-        if repository_of(os.path.join(directory, "any")) is None and f"{root}/".startswith(f"{here}/"):
+        repository = repository_of(os.path.join(directory, "any"))
+        root, here = repository or os.path.abspath(directory), os.getcwd()
+        if repository is None and f"{root}/".startswith(f"{here}/"):
             root = here
         if root not in self._trees:
-            self._trees[root] = ProjectTree(root)
+            self._trees[root] = ProjectTree(root, is_repository=repository is not None)
         return self._trees[root]
 
     def _place(self, path: str, tree: ProjectTree) -> str:
         return os.path.relpath(os.path.abspath(path), tree.root).replace(os.sep, "/")
 
 
+def _moves(launch: Launch, text: str) -> bool:
+    """Whether a launch may start in a folder that does not show: of a step, a job, a process or a container."""
+    is_in_container = posixpath.basename(launch.command[0] or "") in _CONTAINERS
+    return is_in_container or _MOVES.search(text) is not None
+
+
 def _is_of_image(path: str) -> bool:
     name = posixpath.basename(path).lower()
     return name.startswith(_IN_IMAGE) or name.endswith(".dockerfile")
+
+
+def _is_of_framework(facts: LaunchFacts) -> bool:
+    """Whether a launch may run in the repository of a training framework."""
+    if facts.launch.framework is not None or facts.framework is not None:
+        return True
+    return facts.recipe is not None and facts.recipe.framework != SCRIPT.name
 
 
 def _is_extended(one: NamedFile, facts: LaunchFacts) -> bool:

@@ -1,0 +1,202 @@
+"""Names that lead nowhere are found where they stand, and nothing that may be there, or be made, is missed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+from command_line import write_into
+
+from ds_lint.cli import run
+
+DS = {"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-5}}}
+TRAIN = """\
+import argparse
+import deepspeed
+args = deepspeed.add_config_arguments(argparse.ArgumentParser()).parse_args()
+deepspeed.initialize(args=args, model=model)
+"""
+TRAINER = """\
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+(args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+Trainer(args=args).train()
+"""
+LAUNCH = "torchrun --nproc_per_node 4 train.py --deepspeed_config conf/ds.json\n"
+ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n"
+RECIPE = "model_name_or_path: org/model\nstage: sft\nfinetuning_type: full\ndataset: x\ncutoff_len: 512\n"
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return write_into(tmp_path)
+
+
+@pytest.fixture
+def found(write, capsys):
+    def check(files, *arguments):
+        write(files)
+        run(["check", *(arguments or ["."]), "--select", "DS881,DS882", "--output-format", "json"])
+        return json.loads(capsys.readouterr().out)["findings"]
+
+    return check
+
+
+def names(findings):
+    return [one["message"].split("`")[1] for one in findings]
+
+
+def notebook(*cells):
+    sources = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": c} for c in cells
+    ]
+    return json.dumps({"cells": sources, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def launch(*before, name="conf/ds.json", program="torchrun train.py --deepspeed_config"):
+    return "\n".join([*before, f"{program} {name}"]) + "\n"
+
+
+def python(*lines):
+    return "\n".join(["import json, deepspeed", "from pathlib import Path", *lines]) + "\n"
+
+
+# What each project names that is not there.
+ABSENT = {
+    "config": ({"run.sh": LAUNCH}, ["conf/ds.json"]),
+    "config beside another": ({"run.sh": LAUNCH, "conf/ds2.json": DS}, ["conf/ds.json"]),
+    "config in the wrong folder": ({"run.sh": LAUNCH, "ds.json": DS}, ["conf/ds.json"]),
+    "with an equals sign": ({"run.sh": "deepspeed train.py --deepspeed=ds.json\n"}, ["ds.json"]),
+    "with dots": ({"s/run.sh": launch(name="../conf/ds.json"), "conf/other.json": DS}, ["../conf/ds.json"]),
+    "in a variable": ({"run.sh": "C=conf/ds.json\ntorchrun train.py --deepspeed_config $C\n"}, ["conf/ds.json"]),
+    "in a variable of flags": ({"run.sh": 'A="--deepspeed ds.json --bf16"\ntorchrun train.py $A\n'}, ["ds.json"]),
+    "two launches": ({"run.sh": LAUNCH, "b.sh": LAUNCH}, ["conf/ds.json", "conf/ds.json"]),
+    "behind a cd": ({"run.sh": launch("cd sub", name="ds.json"), "sub/train.py": TRAIN}, ["ds.json"]),
+    "printed": ({"run.sh": launch("echo using conf/ds.json")}, ["conf/ds.json"]),
+    "only logs are written": ({"run.sh": LAUNCH.rstrip() + " > log.txt 2>&1\n"}, ["conf/ds.json"]),
+    "another file is copied": ({"run.sh": launch("cp a.txt conf/b.json")}, ["conf/ds.json"]),
+    "in a Makefile": ({"Makefile": f"train:\n\t{LAUNCH}"}, ["conf/ds.json"]),
+    "in a workflow": ({".github/workflows/a.yml": f"jobs:\n  a:\n    steps:\n    - run: {LAUNCH}"}, ["conf/ds.json"]),
+    "of subprocess": ({"go.py": 'import subprocess\nsubprocess.run(["deepspeed", "train.py", "--deepspeed", "ds.json"])\n'}, ["ds.json"]),
+    "script": ({"run.sh": "deepspeed train2.py --deepspeed_config ds.json\n", "ds.json": DS}, ["train2.py"]),
+    "script without a config": ({"run.sh": "deepspeed --num_gpus 2 nothing.py\n"}, ["nothing.py"]),
+    "script of python": ({"run.sh": "python t.py --deepspeed ds.json\n", "ds.json": DS}, ["t.py"]),
+    "script under srun": ({"run.sh": "srun python t.py --deepspeed ds.json\n", "ds.json": DS}, ["t.py"]),
+    "script and config": ({"run.sh": "torchrun t.py --deepspeed conf/x.json\n"}, ["t.py", "conf/x.json"]),
+    "YAML of accelerate": ({"run.sh": "accelerate launch --config_file acc.yaml train.py\n"}, ["acc.yaml"]),
+    "hostfile": ({"run.sh": "deepspeed --hostfile hosts train.py\n"}, ["hosts"]),
+    "hostfile in short": ({"run.sh": "deepspeed -H conf/hosts train.py\n"}, ["conf/hosts"]),
+    "recipe": ({"run.sh": "llamafactory-cli train sft.yaml\n"}, ["sft.yaml"]),
+    "recipe of axolotl": ({"run.sh": "axolotl train conf/sft.yaml\n", "conf/dpo.yaml": "x: 1\n"}, ["conf/sft.yaml"]),
+    "named by accelerate": ({"acc.yaml": f"{ACCELERATE}  deepspeed_config_file: ds.json\n"}, ["ds.json"]),
+    "hosts of accelerate": (
+        {"acc.yaml": f"{ACCELERATE}  deepspeed_hostfile: hosts\n  deepspeed_multinode_launcher: pdsh\n"},
+        ["hosts"],
+    ),
+    "named by a recipe": ({"r.yaml": f"{RECIPE}deepspeed: ds_z3.json\n"}, ["ds_z3.json"]),
+    "TrainingArguments": ({"a.py": python('TrainingArguments("out", deepspeed="path/to/ds.json")')}, ["path/to/ds.json"]),
+    "in a variable of Python": ({"a.py": python('P = "ds.json"', 'SFTConfig(deepspeed=P)')}, ["ds.json"]),
+    "initialize": ({"a.py": python('deepspeed.initialize(model=m, config="ds.json")')}, ["ds.json"]),
+    "plugin": ({"a.py": python('DeepSpeedPlugin(hf_ds_config="ds.json")')}, ["ds.json"]),
+    "beside the script": (
+        {"s/a.py": python('DeepSpeedPlugin(hf_ds_config=str(Path(__file__).parent / "ds.json"))'), "ds.json": DS},
+        ["s/ds.json"],
+    ),
+    "opened": ({"a.py": python('with open("ds.json") as f:', "    c = json.load(f)", "deepspeed.initialize(config=c)")}, ["ds.json"]),
+    "notebook": ({"a.ipynb": notebook('TrainingArguments("o", deepspeed="ds.json")')}, ["ds.json"]),
+    "launch of a notebook": ({"a.ipynb": notebook("!deepspeed train.py --deepspeed ds.json\n")}, ["ds.json"]),
+    "the README has the launch": ({"run.sh": LAUNCH, "README.md": f"```\n{LAUNCH}```\n"}, ["conf/ds.json"]),
+    "a script writes something else": (
+        {"run.sh": LAUNCH, "gen.py": 'import json\njson.dump({}, open("metrics.json", "w"))\n'},
+        ["conf/ds.json"],
+    ),
+    "the default of an option": (
+        {"run.sh": LAUNCH, "train.py": TRAIN + 'p.add_argument("--ds_config", default="conf/ds.json")\n'},
+        ["conf/ds.json"],
+    ),
+}  # fmt: skip
+WRITTEN = "{}"
+# What may be there, or be made.
+PRESENT = {
+    "there": {"run.sh": LAUNCH, "conf/ds.json": DS},
+    "seen from the script": {"s/run.sh": LAUNCH, "s/conf/ds.json": DS},
+    "seen from the root": {"a/b/run.sh": LAUNCH, "conf/ds.json": DS},
+    "seen from between": {"a/b/run.sh": LAUNCH, "a/conf/ds.json": DS},
+    "seen from where the script changes to": {"run.sh": launch("cd sub"), "sub/conf/ds.json": DS, "sub/train.py": TRAIN},
+    "seen from a folder with scripts": {"s/run.sh": "deepspeed t.py --deepspeed ds.json\n", "src/t.py": TRAINER, "src/ds.json": DS},
+    "here-document": {"run.sh": launch("cat > conf/ds.json <<EOF", WRITTEN, "EOF")},
+    "echo": {"run.sh": launch("echo '{}' > conf/ds.json")},
+    "append": {"run.sh": launch("echo '{}' >> conf/ds.json")},
+    "tee": {"run.sh": launch("echo '{}' | tee conf/ds.json")},
+    "copy": {"run.sh": launch("cp templates/a.json conf/ds.json")},
+    "move": {"run.sh": launch("mv a.json conf/ds.json")},
+    "link": {"run.sh": launch("ln -s /data/ds.json conf/ds.json")},
+    "envsubst": {"run.sh": launch("envsubst < conf/ds.tmpl > conf/ds.json")},
+    "sed": {"run.sh": launch("sed s/a/b/ a.json > conf/ds.json")},
+    "jq": {"run.sh": launch("jq . a.json > conf/ds.json")},
+    "into a variable": {"run.sh": "C=conf/ds.json\njq . a.json > $C\ntorchrun train.py --deepspeed_config $C\n"},
+    "a pattern": {"run.sh": launch("for s in 2 3; do", 'echo {} > "conf/ds_z$s.json"', "done", name="conf/ds_z3.json")},
+    "wget": {"run.sh": launch("wget -O conf/ds.json https://x.org/a")},
+    "wget by its name": {"run.sh": launch("wget https://x.org/ds.json", name="ds.json")},
+    "curl": {"run.sh": launch("curl -o conf/ds.json https://x.org/a")},
+    "a generator": {"run.sh": launch("python gen.py --out conf/ds.json")},
+    "tested for": {"run.sh": launch("[ -f conf/ds.json ] || exit 1")},
+    "a clone": {"run.sh": launch("git clone https://x.org/r", "cd r")},
+    "an archive": {"run.sh": launch("tar xf conf.tar.gz")},
+    "a bucket": {"run.sh": launch("aws s3 cp --recursive s3://b/conf conf")},
+    "a target of make": {"Makefile": f"conf/ds.json: gen.py\n\tpython gen.py\ntrain: conf/ds.json\n\t{LAUNCH}"},
+    "json.dump": {"run.sh": LAUNCH, "gen.py": 'import json\njson.dump({}, open("conf/ds.json", "w"))\n'},
+    "a path with write_text": {"run.sh": LAUNCH, "gen.py": 'from pathlib import Path\nP = Path("conf") / "ds.json"\nP.write_text("{}")\n'},
+    "OmegaConf": {"run.sh": LAUNCH, "gen.py": 'OmegaConf.save(c, "conf/ds.json")\n'},
+    "a name of a function": {"run.sh": LAUNCH, "gen.py": 'def save(p):\n    open(p, "w").write("{}")\nsave("conf/ds.json")\n'},
+    "an f-string": {"run.sh": launch(name="conf/ds_z3.json"), "gen.py": 'open(f"conf/ds_z{stage}.json", "w")\n'},
+    "the script itself writes": {"a.py": python('json.dump({}, open("ds.json", "w"))', 'TrainingArguments("o", deepspeed="ds.json")')},
+    "a cell writes": {"a.ipynb": notebook("%%writefile ds.json\n{}", 'TrainingArguments("o", deepspeed="ds.json")')},
+    "a cell of the shell writes": {"a.ipynb": notebook("%%bash\necho '{}' > ds.json", "!deepspeed train.py --deepspeed ds.json")},
+    "an upload": {"a.ipynb": notebook("from google.colab import files\nfiles.upload()", "!deepspeed train.py --deepspeed ds.json")},
+    "ignored": {"run.sh": LAUNCH, ".gitignore": "conf/ds.json\n"},
+    "in an ignored folder": {"run.sh": LAUNCH, ".gitignore": "/conf/\n"},
+    "in a submodule": {"run.sh": LAUNCH, ".gitmodules": '[submodule "c"]\n\tpath = conf\n\turl = https://x.org/c\n'},
+    "output folder": {"run.sh": "torchrun train.py --output_dir out --deepspeed out/ds.json\n"},
+    "mkdir": {"run.sh": launch("mkdir -p conf", "python gen.py")},
+    "an example beside it": {"run.sh": "deepspeed --hostfile hosts train.py\n", "hosts.example": "a slots=1\n"},
+    "said how to make it": {"run.sh": LAUNCH, "README.md": "Copy a.json to conf/ds.json first.\n"},
+    "unknown": {"run.sh": "torchrun train.py --deepspeed $CONF\n"},
+    "partly unknown": {"run.sh": "torchrun train.py --deepspeed conf/$NAME.json\n"},
+    "in an unknown folder": {"run.sh": launch("cd $WHERE")},
+    "absolute": {"run.sh": launch(name="/workspace/ds.json")},
+    "in an absolute folder": {"run.sh": launch("cd /workspace")},
+    "from home": {"run.sh": launch(name="'~/ds.json'")},
+    "in a bucket": {"run.sh": launch(name="s3://b/ds.json")},
+    "a preset": {"run.sh": "swift sft --model a/b --deepspeed zero3\n"},
+    "another preset": {"run.sh": "swift sft --model a/b --deepspeed zero2_offload\n"},
+    "a model of the hub": {"run.sh": "torchrun train.py --model_name_or_path org/model --deepspeed_config ds.json\n", "ds.json": DS},
+    "a flag without a value": {"run.sh": "deepspeed train.py --deepspeed --deepspeed_config ds.json\n", "ds.json": DS},
+    "a text": {"run.sh": "torchrun train.py --deepspeed '{\"train_batch_size\": 8}'\n"},
+    "base64": {"run.sh": "torchrun train.py --deepspeed eyJ6ZXJvIjoxfQ==\n"},
+    "a module": {"run.sh": "torchrun -m pkg.train --deepspeed ds.json\n", "ds.json": DS},
+    "a console script": {"run.sh": "torchrun $(which train) --deepspeed ds.json\n", "ds.json": DS},
+    "a program": {"run.sh": "accelerate launch --no_python train.py --deepspeed ds.json\n", "ds.json": DS},
+    "an example of LLaMA-Factory": {"run.sh": "llamafactory-cli train examples/train_full/a.yaml\n"},
+    "a config of LLaMA-Factory": {"r.yaml": f"{RECIPE}deepspeed: examples/deepspeed/ds_z3_config.json\n"},
+    "a config of axolotl": {"r.yaml": "base_model: a/b\nmicro_batch_size: 1\ndatasets: []\ndeepspeed: deepspeed_configs/zero1.json\n"},
+    "a script of another checkout": {"run.sh": "torchrun src/train.py examples/a.yaml\n"},
+    "an image": {"Dockerfile": f"FROM x\nCMD {LAUNCH}"},
+    "a folder before it": {"run.sh": launch(name="ds.json"), "train.py": TRAIN + 'c = os.path.join("conf", args.deepspeed_config)\n', "conf/ds.json": DS},
+    "a test": {"tests/test_a.py": python('TrainingArguments("o", deepspeed="ds.json")')},
+    "another config": {"a.py": python('AutoModel.from_pretrained("x", config="model.json")')},
+    "a default": {"train.py": TRAIN + 'p.add_argument("--deepspeed_config", default="ds.json")\n'},
+    "Markdown": {"README.md": f"```bash\n{LAUNCH}```\n"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "expected"), ABSENT.values(), ids=ABSENT)
+def test_what_is_not_there_is_found(found, files, expected):
+    assert names(found({"train.py": TRAIN, **files})) == expected
+
+
+@pytest.mark.parametrize("files", PRESENT.values(), ids=PRESENT)
+def test_what_may_be_there_is_not(found, files):
+    assert found({"train.py": TRAIN, **files}) == []
