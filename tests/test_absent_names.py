@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
 import pytest
 from command_line import write_into
@@ -46,6 +44,10 @@ def found(write, capsys):
 
 def names(findings):
     return [one["message"].split("`")[1] for one in findings]
+
+
+def start(finding):
+    return finding["span"]["start"]["line"], finding["span"]["start"]["column"]
 
 
 def notebook(*cells):
@@ -200,3 +202,111 @@ def test_what_is_not_there_is_found(found, files, expected):
 @pytest.mark.parametrize("files", PRESENT.values(), ids=PRESENT)
 def test_what_may_be_there_is_not(found, files):
     assert found({"train.py": TRAIN, **files}) == []
+
+
+def test_the_finding_is_at_the_name(found):
+    (finding,) = found({"train.py": TRAIN, "run.sh": f"set -e\n{LAUNCH}"})
+    assert (finding["path"], start(finding)) == ("./run.sh", (2, 57))
+    assert (finding["code"], finding["severity"], finding["effect"]) == ("DS881", "warning", "rejected")
+
+
+def test_a_name_in_a_variable_is_shown_there(found):
+    (finding,) = found({"train.py": TRAIN, "run.sh": "C=conf/ds.json\ntorchrun train.py --deepspeed_config $C\n"})
+    assert start(finding) == (1, 3)
+
+
+def test_a_hostfile_is_information(found):
+    (finding,) = found({"train.py": TRAIN, "run.sh": "deepspeed --hostfile hosts train.py\n"})
+    assert (finding["code"], finding["severity"], finding["effect"]) == ("DS882", "info", "ignored")
+
+
+@pytest.mark.parametrize(
+    ("there", "nearest"),
+    [
+        ("conf/ds2.json", "conf/ds2.json"),
+        ("other/ds.json", "other/ds.json"),
+        ("conf/ds.hjson", "conf/ds.hjson"),
+        ("conf/accelerate.json", None),
+    ],
+)
+def test_the_nearest_name_is_suggested(found, there, nearest):
+    (finding,) = found({"train.py": TRAIN, "run.sh": LAUNCH, there: DS})
+    assert finding["help"].startswith(f"Did you mean {nearest}? " if nearest else "DeepSpeed and the Trainer raise")
+
+
+def test_the_nearest_name_is_as_the_launch_would_write_it(found):
+    files = {"sub/train.py": TRAIN, "run.sh": launch("cd sub", name="../conf/d.json"), "conf/ds.json": DS}
+    (finding,) = found(files)
+    assert finding["help"].startswith("Did you mean ../conf/ds.json? ")
+
+
+def test_a_file_without_a_config_counts_as_checked(write, capsys):
+    write({"train.py": TRAIN, "run.sh": LAUNCH})
+    assert run(["check", "."]) == 1
+    text = capsys.readouterr().out
+    assert "1 warning in ./run.sh" in text
+    assert "No DeepSpeed configs found" not in text
+
+
+def test_a_named_script_is_checked_and_another_config_is_not(write, capsys):
+    write({"train.py": TRAIN, "run.sh": LAUNCH, "other.json": DS, ".git/HEAD": "x"})
+    assert run(["check", "run.sh"]) == 1
+    assert "run.sh:1:57: DS881" in concise(capsys, "run.sh")
+    assert "DS881" not in concise(capsys, "other.json")
+
+
+def concise(capsys, *paths):
+    capsys.readouterr()
+    run(["check", *paths, "--output-format", "concise"])
+    return capsys.readouterr().out
+
+
+def test_a_comment_suppresses_it(write, capsys):
+    write({"train.py": TRAIN, "run.sh": f"# ds-lint: ignore[absent-file] of the cluster\n{LAUNCH}"})
+    assert run(["check", "."]) == 0
+
+
+def test_a_comment_in_a_script_with_a_config_is_not_unused(write, capsys):
+    script = f"cat > z.json <<EOF\n{json.dumps(DS)}\nEOF\n# ds-lint: ignore[absent-file] of the cluster\n{LAUNCH}"
+    write({"train.py": TRAIN, "run.sh": script})
+    run(["check", "."])
+    assert "DS013" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["--fix"], ["--diff"]])
+def test_only_unsafe_fixes_write_the_nearest_name(write, capsys, tmp_path, arguments):
+    write({"train.py": TRAIN, "run.sh": LAUNCH, "conf/ds2.json": DS})
+    run(["check", ".", *arguments])
+    assert "conf/ds2.json" not in (tmp_path / "run.sh").read_text()
+    run(["check", ".", *arguments, "--unsafe-fixes"])
+    printed = capsys.readouterr().out
+    written = (tmp_path / "run.sh").read_text()
+    assert LAUNCH.replace("conf/ds.json", "conf/ds2.json") in (written if arguments == ["--fix"] else printed)
+
+
+def test_the_config_in_a_script_keeps_its_fixes(write, capsys, tmp_path):
+    script = (
+        'cat > z.json <<EOF\n{"train_batch_size": 8, "zero_optimization": {"stage": 2, "overlap_com": true}}\nEOF\n'
+        + LAUNCH
+    )
+    write({"train.py": TRAIN, "run.sh": script})
+    run(["check", ".", "--fix", "--unsafe-fixes"])
+    assert "overlap_comm" in (tmp_path / "run.sh").read_text()
+
+
+def test_line_ends_of_windows_are_no_complaint(write, tmp_path):
+    write({"train.py": TRAIN, "conf/ds2.json": DS})
+    (tmp_path / "run.sh").write_bytes(LAUNCH.replace("\n", "\r\n").encode())
+    assert run(["check", ".", "--fix", "--unsafe-fixes"]) == 1
+
+
+def test_the_root_is_that_of_the_repository(write, capsys, monkeypatch, tmp_path):
+    write({".git/HEAD": "x", "conf/ds.json": DS, "s/run.sh": LAUNCH, "s/train.py": TRAIN})
+    monkeypatch.chdir(tmp_path / "s")
+    assert run(["check", "."]) == 0
+
+
+def test_no_upgrade_is_about_it(write, capsys):
+    write({"train.py": TRAIN, "run.sh": LAUNCH, "ds.json": DS})
+    run(["upgrade", "--from", "0.16.0", "."])
+    assert "DS881" not in capsys.readouterr().out

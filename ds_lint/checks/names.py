@@ -1,7 +1,8 @@
-"""Rules about names that lead nowhere (DS88x): a launch, a script or a config names a file that is not in the project."""
+"""Rules about the files that a launch, a script or a config names and that are not in the project (DS88x)."""
 
 from __future__ import annotations
 
+from ds_lint.diagnostics.finding import Edit, Fix
 from ds_lint.diagnostics.problem import IGNORED, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.source.absent_name import AbsentName
@@ -44,6 +45,7 @@ def absent_file(config: Config) -> Iterator[Problem]:
                 rejected("load"),
                 help=f"{_meant(name)}{error} {_ELSEWHERE}",
                 label="no such file",
+                fix=_fix(name, config),
             )
 
 
@@ -65,6 +67,14 @@ def absent_hostfile(config: Config) -> Iterator[Problem]:
 
 def _names(config: Config) -> list[AbsentName]:
     return [issue for issue in config.document.issues if isinstance(issue, AbsentName)]
+
+
+def _fix(name: AbsentName, config: Config) -> Fix | None:
+    """The name that may be meant, if the text has this one as it is."""
+    text = config.document.text[name.span.start : name.span.end]
+    if not name.nearest or text != name.found or config.document.notebook is not None:
+        return None
+    return Fix(f"Write {name.nearest}", "unsafe", [Edit(name.span, name.nearest)])
 
 
 def _meant(name: AbsentName) -> str:

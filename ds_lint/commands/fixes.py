@@ -65,7 +65,14 @@ def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list
     of_input = changed.get(os.path.realpath(standard_input_name(options)))
     if STANDARD_INPUT in options.paths and of_input is not None:
         sys.stdout.buffer.write(of_input.file_text.encode())
-    return [*linted, *linted_names(options, found, projects, session, unreadable)]
+    for report, context in linted_names(options, found, projects, session, unreadable):
+        document = report.document
+        reports = _fixed_names(document, context, options, unreadable) if _file(document) not in changed else None
+        if reports and rewritten(document.path, document.file_text, reports[0].document.file_text, unreadable):
+            linted.append((reports[0], context))
+        else:
+            linted.append((report, context))
+    return linted
 
 
 def finish(options: Options, reports: list[FileReport], notes: list[str], unreadable: list[Complaint]) -> int:
@@ -87,7 +94,9 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
     left: list[str] = []
     before: dict[str, Document] = {}  # by file, as it was and as it would be
     after: dict[str, Document] = {}
-    for _, read, context in _files(documents(options, session, unreadable), session):
+    projects: list[LaunchingProject] = []
+    found = documents(options, session, unreadable, projects)
+    for _, read, context in _files(found, session):
         reports = _fixed(_now(read, after), context, options, unreadable)
         if not reports:
             continue
@@ -98,6 +107,12 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
         before.setdefault(_file(read[0]), read[0])
         after[_file(read[0])] = reports[-1].document
         number += sum(len(report.fixed or ()) for report in reports)
+    for report, context in linted_names(options, found, projects, session, unreadable):
+        file = _file(report.document)
+        reports = _fixed_names(report.document, context, options, unreadable) if file not in after else None
+        if reports:
+            before[file], after[file] = report.document, reports[0].document
+            number += len(reports[0].fixed or ())
     changes = "".join(_masked(_difference(before[file], after[file]), before[file]) for file in before)
     list_unreadable(unreadable)
     if not options.quiet:
@@ -179,6 +194,22 @@ def _fixed(
         return reports
 
     return unless_it_fails(fixed, configs[0].path, unreadable)
+
+
+def _fixed_names(
+    document: Document, context: LintContext, options: Options, unreadable: list[Complaint]
+) -> list[FileReport] | None:
+    """The report on what the fixes make of names that lead nowhere; None if they change nothing in the file."""
+    if is_elsewhere(document.path, options.paths) or not _is_as_read(document):
+        return None
+    reports = _fixed([document], context, options, unreadable)
+    return reports if reports and reports[0].fixed else None
+
+
+def _is_as_read(document: Document) -> bool:
+    """Whether a file has the text of the document, byte for byte: not if its lines end otherwise."""
+    with open(document.path, "rb") as file:
+        return file.read() == document.file_text.encode()
 
 
 def _safeties(options: Options) -> tuple[str, ...]:

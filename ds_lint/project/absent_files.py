@@ -1,8 +1,8 @@
 """Which of the files that a launch or a script names are not in the project, and are made by nothing there.
 
-Nobody knows in which folder a launch is started. A name leads nowhere if no folder from that of the launch up to the root
-of the project has it, and no folder with scripts has all that the launch names. What git ignores, what a submodule has and
-what any file of the project may make is not missed.
+Nobody knows in which folder a launch is started. A name leads nowhere if no folder from that of the launch up to the
+root of the project has it, and no folder with scripts has all that the launch names. What git ignores, what a submodule
+has and what any file of the project may make is not missed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.named_files import NamedFile
 from ds_lint.project.made_files import has_name, may_make
 from ds_lint.source.languages import JSON, YAML
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ds_lint.launches.named_files import NamedFile
     from ds_lint.project.tree import ProjectTree
     from ds_lint.source.absent_name import Role
 

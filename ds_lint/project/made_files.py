@@ -1,7 +1,7 @@
 """Whether a file of a project makes another one, as far as its text shows where it has the name of that.
 
-A name that stands where something only reads it, such as behind ``--deepspeed``, makes nothing. Anywhere else it may: as
-the target of a rule, behind ``>`` or ``cp``, in ``open(name, "w")``. So what is not understood counts as making.
+A name that stands where something only reads it, such as behind ``--deepspeed``, makes nothing. Anywhere else it may:
+as the target of a rule, behind ``>`` or ``cp``, in ``open(name, "w")``. So what is not understood counts as making.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import ast
 import json
 import posixpath
 import re
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launchers import by_module, by_program
@@ -47,7 +46,7 @@ _COMMANDS = re.compile(r"&&|\|\||[;|&]|\b(?:then|do|else)\b|^\s*[^\s()]+\)")
 _PYTHON = re.compile(r"python[\d.]*")
 _CREATION = re.compile(
     r"\b(?:cop(?:y|ies)|cp|creat\w*|download\w*|generat\w*|make|mv|place|put|renam\w*|save\w*|wget|write|writes)\b|>",
-    re.I,
+    re.IGNORECASE,
 )
 _DOCUMENTATION = (".md", ".rst", ".txt", ".markdown")
 _PATTERN = re.compile(r"(?:[\w./-]|%\w|%|\$\{[^{}]*\}|\$\w+|\{[^{}]*\})+$")
@@ -57,9 +56,12 @@ _NAMES = re.compile(r"[^\s/\"'=:;,()]+")
 _FEWEST_LETTERS = 3  # of a pattern that tells which file is meant
 # What brings files that no text of the project names.
 _BRINGS = re.compile(
-    r"\b(?:git[ \t]+(?:clone|pull|checkout|submodule)|tar[ \t]+-?\w*x|unzip|7z[ \t]+x|gunzip|rsync|scp|rclone|gdown|dvc|make"
-    r"|aws[ \t]+s3|gsutil|gcloud[ \t]+storage|azcopy|hdfs[ \t]+dfs|huggingface-cli|hf[ \t]+download|kaggle|modelscope[ \t]+download"
-    r"|snapshot_download|hf_hub_download|upload\(|drive\.mount|urlretrieve|extractall|git_clone|%cd|os\.chdir)"
+    r"^[ \t!]*(?:sudo[ \t]+)?make[ \t\n]|%cd\b|"
+    r"\b(?:git[ \t]+(?:clone|pull|checkout|submodule)|tar[ \t]+-?\w*x|unzip|7z[ \t]+x|gunzip|rsync|scp|rclone|gdown|"
+    r"dvc[ \t]+(?:checkout|get|import|pull|repro)|aws[ \t]+s3|gsutil|gcloud[ \t]+storage|azcopy|hdfs[ \t]+dfs|"
+    r"(?:hf|huggingface-cli|modelscope)[ \t]+download|kaggle[ \t]+(?:competitions|datasets)|"
+    r"snapshot_download|hf_hub_download|urlretrieve|extractall|drive\.mount|os\.chdir|upload\()",
+    re.MULTILINE,
 )
 
 
@@ -240,7 +242,7 @@ def _is_read_by(call: ast.Call, node: ast.AST, names: ModuleNames, name: str, se
     function = dotted_name(call.func)
     last = function.rpartition(".")[2] or getattr(call.func, "attr", "")
     if last == "open":
-        modes = [one for one in (*call.args[1:2], *(key.value for key in call.keywords if key.arg == "mode"))]
+        modes = [*call.args[1:2], *(key.value for key in call.keywords if key.arg == "mode")]
         texts = [one.value for one in modes if isinstance(one, ast.Constant)]
         return len(texts) == len(modes) and not any(set("wax+") & set(str(mode)) for mode in texts)
     if last in ("join", "Path", "str", "abspath", "fspath", "realpath", "expanduser", "joinpath"):

@@ -17,7 +17,7 @@ from ds_lint.project.made_files import brings_files
 from ds_lint.project.tree import ProjectTree
 from ds_lint.session.launched import LaunchingProject
 from ds_lint.session.reached import project_of
-from ds_lint.source.absent_name import AbsentName, document_of
+from ds_lint.source.absent_name import AbsentName, document_of, pattern_of
 from ds_lint.source.languages import YAML
 from ds_lint.source.tree import Span
 from ds_lint.targets.directories import repository_of
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
     from ds_lint.source.notebook_cells import Notebook
 
-_NAMES_CONFIG = re.compile(rb"deepspeed", re.IGNORECASE)
+_NAMES_CONFIG = re.compile(
+    r"\bdeepspeed\s*=|hf_ds_config|config_params|DeepSpeedPlugin|HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|"
+    r"deepspeed\.initialize|DeepSpeedStrategy"
+)
 _OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _IN_IMAGE = ("dockerfile", "containerfile")  # where files lie otherwise than in the project
 _CONTAINERS = ("docker", "podman")
-_MOVES = re.compile(
-    r"working-directory:|--chdir|--workdir|--directory|-wdir|--cwd|\bcwd=|\b(?:pushd|popd)\b|#SBATCH\s+-D\b"
-)
+_MOVES = re.compile(r"working-directory:|--chdir|--workdir|--directory|-wdir|--cwd|\bcwd=|#SBATCH\s+-D\b")
 _KEYS: dict[str, Role] = {"deepspeed_config_file": "config", "deepspeed_hostfile": "hostfile"}
 
 
@@ -155,7 +156,7 @@ class _Reader:
     def add_module(self, path: str, directory: str) -> None:
         """Add what a module or a notebook names in Python."""
         data = text_of(path)
-        if data is None or "deepspeed" not in data.lower() or "json" not in data:
+        if data is None or _NAMES_CONFIG.search(data) is None or "json" not in data:
             return
         tree = self._tree(directory)
         by = self._place(path, tree)
@@ -254,10 +255,10 @@ def _span_behind(text: str, line: int, name: str) -> Span:
         number += 1
         if not text[:end].rstrip(" \t").endswith(("\\", ",", "[", "(")):
             break
-    word = re.compile(rf"(?<![\w./-]){re.escape(name)}(?![\w/-]|\.\w)")
+    word = pattern_of(name)
     found = word.search(text, start, end)
     if found is None:
-        others = [one for one in word.finditer(text)]
+        others = list(word.finditer(text))
         before = [one for one in others if one.start() < start]
         found = before[-1] if before else others[0] if others else None
     return Span(*found.span()) if found is not None else Span(start, max(end, start))
