@@ -81,7 +81,10 @@ ABSENT = {
     "another file is copied": ({"run.sh": launch("cp a.txt conf/b.json")}, ["conf/ds.json"]),
     "in a Makefile": ({"Makefile": f"train:\n\t{LAUNCH}"}, ["conf/ds.json"]),
     "in a workflow": ({".github/workflows/a.yml": f"jobs:\n  a:\n    steps:\n    - run: {LAUNCH}"}, ["conf/ds.json"]),
-    "of subprocess": ({"go.py": 'import subprocess\nsubprocess.run(["deepspeed", "train.py", "--deepspeed", "ds.json"])\n'}, ["ds.json"]),
+    "of subprocess": (
+        {"go.py": 'import subprocess\nsubprocess.run(["deepspeed", "train.py", "--deepspeed", "ds.json"])\n'},
+        ["ds.json"],
+    ),
     "script": ({"run.sh": "deepspeed train2.py --deepspeed_config ds.json\n", "ds.json": DS}, ["train2.py"]),
     "script without a config": ({"run.sh": "deepspeed --num_gpus 2 nothing.py\n"}, ["nothing.py"]),
     "script of python": ({"run.sh": "python t.py --deepspeed ds.json\n", "ds.json": DS}, ["t.py"]),
@@ -98,15 +101,21 @@ ABSENT = {
         ["hosts"],
     ),
     "named by a recipe": ({"r.yaml": f"{RECIPE}deepspeed: ds_z3.json\n"}, ["ds_z3.json"]),
-    "TrainingArguments": ({"a.py": python('TrainingArguments("out", deepspeed="path/to/ds.json")')}, ["path/to/ds.json"]),
-    "in a variable of Python": ({"a.py": python('P = "ds.json"', 'SFTConfig(deepspeed=P)')}, ["ds.json"]),
+    "TrainingArguments": (
+        {"a.py": python('TrainingArguments("out", deepspeed="path/to/ds.json")')},
+        ["path/to/ds.json"],
+    ),
+    "in a variable of Python": ({"a.py": python('P = "ds.json"', "SFTConfig(deepspeed=P)")}, ["ds.json"]),
     "initialize": ({"a.py": python('deepspeed.initialize(model=m, config="ds.json")')}, ["ds.json"]),
     "plugin": ({"a.py": python('DeepSpeedPlugin(hf_ds_config="ds.json")')}, ["ds.json"]),
     "beside the script": (
         {"s/a.py": python('DeepSpeedPlugin(hf_ds_config=str(Path(__file__).parent / "ds.json"))'), "ds.json": DS},
         ["s/ds.json"],
     ),
-    "opened": ({"a.py": python('with open("ds.json") as f:', "    c = json.load(f)", "deepspeed.initialize(config=c)")}, ["ds.json"]),
+    "opened": (
+        {"a.py": python('with open("ds.json") as f:', "    c = json.load(f)", "deepspeed.initialize(config=c)")},
+        ["ds.json"],
+    ),
     "notebook": ({"a.ipynb": notebook('TrainingArguments("o", deepspeed="ds.json")')}, ["ds.json"]),
     "launch of a notebook": ({"a.ipynb": notebook("!deepspeed train.py --deepspeed ds.json\n")}, ["ds.json"]),
     "the README has the launch": ({"run.sh": LAUNCH, "README.md": f"```\n{LAUNCH}```\n"}, ["conf/ds.json"]),
@@ -118,7 +127,7 @@ ABSENT = {
         {"run.sh": LAUNCH, "train.py": TRAIN + 'p.add_argument("--ds_config", default="conf/ds.json")\n'},
         ["conf/ds.json"],
     ),
-}  # fmt: skip
+}
 WRITTEN = "{}"
 # What may be there, or be made.
 PRESENT = {
@@ -126,8 +135,16 @@ PRESENT = {
     "seen from the script": {"s/run.sh": LAUNCH, "s/conf/ds.json": DS},
     "seen from the root": {"a/b/run.sh": LAUNCH, "conf/ds.json": DS},
     "seen from between": {"a/b/run.sh": LAUNCH, "a/conf/ds.json": DS},
-    "seen from where the script changes to": {"run.sh": launch("cd sub"), "sub/conf/ds.json": DS, "sub/train.py": TRAIN},
-    "seen from a folder with scripts": {"s/run.sh": "deepspeed t.py --deepspeed ds.json\n", "src/t.py": TRAINER, "src/ds.json": DS},
+    "seen from where the script changes to": {
+        "run.sh": launch("cd sub"),
+        "sub/conf/ds.json": DS,
+        "sub/train.py": TRAIN,
+    },
+    "seen from a folder with scripts": {
+        "s/run.sh": "deepspeed t.py --deepspeed ds.json\n",
+        "src/t.py": TRAINER,
+        "src/ds.json": DS,
+    },
     "here-document": {"run.sh": launch("cat > conf/ds.json <<EOF", WRITTEN, "EOF")},
     "echo": {"run.sh": launch("echo '{}' > conf/ds.json")},
     "append": {"run.sh": launch("echo '{}' >> conf/ds.json")},
@@ -150,14 +167,26 @@ PRESENT = {
     "a bucket": {"run.sh": launch("aws s3 cp --recursive s3://b/conf conf")},
     "a target of make": {"Makefile": f"conf/ds.json: gen.py\n\tpython gen.py\ntrain: conf/ds.json\n\t{LAUNCH}"},
     "json.dump": {"run.sh": LAUNCH, "gen.py": 'import json\njson.dump({}, open("conf/ds.json", "w"))\n'},
-    "a path with write_text": {"run.sh": LAUNCH, "gen.py": 'from pathlib import Path\nP = Path("conf") / "ds.json"\nP.write_text("{}")\n'},
+    "a path with write_text": {
+        "run.sh": LAUNCH,
+        "gen.py": 'from pathlib import Path\nP = Path("conf") / "ds.json"\nP.write_text("{}")\n',
+    },
     "OmegaConf": {"run.sh": LAUNCH, "gen.py": 'OmegaConf.save(c, "conf/ds.json")\n'},
-    "a name of a function": {"run.sh": LAUNCH, "gen.py": 'def save(p):\n    open(p, "w").write("{}")\nsave("conf/ds.json")\n'},
+    "a name of a function": {
+        "run.sh": LAUNCH,
+        "gen.py": 'def save(p):\n    open(p, "w").write("{}")\nsave("conf/ds.json")\n',
+    },
     "an f-string": {"run.sh": launch(name="conf/ds_z3.json"), "gen.py": 'open(f"conf/ds_z{stage}.json", "w")\n'},
-    "the script itself writes": {"a.py": python('json.dump({}, open("ds.json", "w"))', 'TrainingArguments("o", deepspeed="ds.json")')},
+    "the script itself writes": {
+        "a.py": python('json.dump({}, open("ds.json", "w"))', 'TrainingArguments("o", deepspeed="ds.json")')
+    },
     "a cell writes": {"a.ipynb": notebook("%%writefile ds.json\n{}", 'TrainingArguments("o", deepspeed="ds.json")')},
-    "a cell of the shell writes": {"a.ipynb": notebook("%%bash\necho '{}' > ds.json", "!deepspeed train.py --deepspeed ds.json")},
-    "an upload": {"a.ipynb": notebook("from google.colab import files\nfiles.upload()", "!deepspeed train.py --deepspeed ds.json")},
+    "a cell of the shell writes": {
+        "a.ipynb": notebook("%%bash\necho '{}' > ds.json", "!deepspeed train.py --deepspeed ds.json")
+    },
+    "an upload": {
+        "a.ipynb": notebook("from google.colab import files\nfiles.upload()", "!deepspeed train.py --deepspeed ds.json")
+    },
     "ignored": {"run.sh": LAUNCH, ".gitignore": "conf/ds.json\n"},
     "in an ignored folder": {"run.sh": LAUNCH, ".gitignore": "/conf/\n"},
     "in a submodule": {"run.sh": LAUNCH, ".gitmodules": '[submodule "c"]\n\tpath = conf\n\turl = https://x.org/c\n'},
@@ -174,7 +203,10 @@ PRESENT = {
     "in a bucket": {"run.sh": launch(name="s3://b/ds.json")},
     "a preset": {"run.sh": "swift sft --model a/b --deepspeed zero3\n"},
     "another preset": {"run.sh": "swift sft --model a/b --deepspeed zero2_offload\n"},
-    "a model of the hub": {"run.sh": "torchrun train.py --model_name_or_path org/model --deepspeed_config ds.json\n", "ds.json": DS},
+    "a model of the hub": {
+        "run.sh": "torchrun train.py --model_name_or_path org/model --deepspeed_config ds.json\n",
+        "ds.json": DS,
+    },
     "a flag without a value": {"run.sh": "deepspeed train.py --deepspeed --deepspeed_config ds.json\n", "ds.json": DS},
     "a text": {"run.sh": "torchrun train.py --deepspeed '{\"train_batch_size\": 8}'\n"},
     "base64": {"run.sh": "torchrun train.py --deepspeed eyJ6ZXJvIjoxfQ==\n"},
@@ -183,15 +215,21 @@ PRESENT = {
     "a program": {"run.sh": "accelerate launch --no_python train.py --deepspeed ds.json\n", "ds.json": DS},
     "an example of LLaMA-Factory": {"run.sh": "llamafactory-cli train examples/train_full/a.yaml\n"},
     "a config of LLaMA-Factory": {"r.yaml": f"{RECIPE}deepspeed: examples/deepspeed/ds_z3_config.json\n"},
-    "a config of axolotl": {"r.yaml": "base_model: a/b\nmicro_batch_size: 1\ndatasets: []\ndeepspeed: deepspeed_configs/zero1.json\n"},
+    "a config of axolotl": {
+        "r.yaml": "base_model: a/b\nmicro_batch_size: 1\ndatasets: []\ndeepspeed: deepspeed_configs/zero1.json\n"
+    },
     "a script of another checkout": {"run.sh": "torchrun src/train.py examples/a.yaml\n"},
     "an image": {"Dockerfile": f"FROM x\nCMD {LAUNCH}"},
-    "a folder before it": {"run.sh": launch(name="ds.json"), "train.py": TRAIN + 'c = os.path.join("conf", args.deepspeed_config)\n', "conf/ds.json": DS},
+    "a folder before it": {
+        "run.sh": launch(name="ds.json"),
+        "train.py": TRAIN + 'c = os.path.join("conf", args.deepspeed_config)\n',
+        "conf/ds.json": DS,
+    },
     "a test": {"tests/test_a.py": python('TrainingArguments("o", deepspeed="ds.json")')},
     "another config": {"a.py": python('AutoModel.from_pretrained("x", config="model.json")')},
     "a default": {"train.py": TRAIN + 'p.add_argument("--deepspeed_config", default="ds.json")\n'},
     "Markdown": {"README.md": f"```bash\n{LAUNCH}```\n"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("files", "expected"), ABSENT.values(), ids=ABSENT)

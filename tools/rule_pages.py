@@ -114,7 +114,7 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
 
 
 def document_of(example: pages.Example) -> Document:
-    """The document of an example: a YAML is a file of ``accelerate launch``, Python holds one config, Bash names files."""
+    """The document of an example: YAML is for ``accelerate launch``, Python holds one config, Bash names files."""
     if example.language == "bash":
         return names_of(example)
     if example.language == "python":

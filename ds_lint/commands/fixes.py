@@ -65,14 +65,23 @@ def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list
     of_input = changed.get(os.path.realpath(standard_input_name(options)))
     if STANDARD_INPUT in options.paths and of_input is not None:
         sys.stdout.buffer.write(of_input.file_text.encode())
-    for report, context in linted_names(options, found, projects, session, unreadable):
-        document = report.document
-        reports = _fixed_names(document, context, options, unreadable) if _file(document) not in changed else None
-        if reports and rewritten(document.path, document.file_text, reports[0].document.file_text, unreadable):
-            linted.append((reports[0], context))
-        else:
-            linted.append((report, context))
-    return linted
+    names = linted_names(options, found, projects, session, unreadable)
+    return [*linted, *(_with_fixed_names(*one, changed, options, unreadable) for one in names)]
+
+
+def _with_fixed_names(
+    report: FileReport,
+    context: LintContext,
+    changed: dict[str, Document],
+    options: Options,
+    unreadable: list[Complaint],
+) -> tuple[FileReport, LintContext]:
+    """The report on a file after the fixes of its names: none of a file whose configs they have changed before."""
+    document = report.document
+    reports = _fixed_names(document, context, options, unreadable) if _file(document) not in changed else None
+    if reports and rewritten(document.path, document.file_text, reports[0].document.file_text, unreadable):
+        return reports[0], context
+    return report, context
 
 
 def finish(options: Options, reports: list[FileReport], notes: list[str], unreadable: list[Complaint]) -> int:

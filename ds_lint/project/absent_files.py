@@ -2,7 +2,7 @@
 
 Nobody knows in which folder a launch is started. A name leads nowhere if no folder from that of the launch up to the
 root of the project has it, and no folder with scripts has all that the launch names. What git ignores, what a submodule
-has and what any file of the project may make is not missed.
+has and what any file of the project may make is not missed, nor is a script where the project has no Python at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AbsentFile(NamedTuple):
     nearest: str
 
 
-class Naming(NamedTuple):
+class NamedTogether(NamedTuple):
     """What one launch or script names: ``by`` is the path from the root of the project of the file that has the names.
 
     ``cwd`` is the folder that the script has changed to. A name that ``is_shipped`` may be one of the files of the
@@ -56,7 +56,7 @@ class Naming(NamedTuple):
     may_be_shipped: bool = False
 
 
-def absent_files(naming: Naming, tree: ProjectTree) -> Iterator[AbsentFile]:
+def absent_files(naming: NamedTogether, tree: ProjectTree) -> Iterator[AbsentFile]:
     """The files that are not in the project."""
     files = [one for one in naming.files if _NO_NAME.search(one.name) is None and not _lies_elsewhere(one.name, tree)]
     folders = [*_folders_above(naming.by), *tree.above]
@@ -111,9 +111,11 @@ def _is_of_other_project(files: Sequence[NamedFile], bases: Sequence[str], tree:
     return not has_folder and any(one.role == "script" for one in files)
 
 
-def _is_made(one: NamedFile, places: Sequence[str], naming: Naming, tree: ProjectTree) -> bool:
+def _is_made(one: NamedFile, places: Sequence[str], naming: NamedTogether, tree: ProjectTree) -> bool:
     """Whether something may make a file, or bring it."""
     if any(map(tree.comes_from_elsewhere, places)):
+        return True
+    if one.role == "script" and not any(file.endswith(".py") for file in tree.files):
         return True
     folders = {posixpath.dirname(place) for place in places}
     is_in_folder = any(map(tree.has, folders))

@@ -65,7 +65,7 @@ _BRINGS = re.compile(
 )
 
 
-class _Place(NamedTuple):
+class _NamePlace(NamedTuple):
     """Where a line has the name, or a variable with it."""
 
     start: int
@@ -82,7 +82,7 @@ def has_name(text: str, name: str) -> bool:
     return name in text or any(True for _ in _patterns(text, name))
 
 
-def _patterns(text: str, name: str) -> Iterator[_Place]:
+def _patterns(text: str, name: str) -> Iterator[_NamePlace]:
     """Where words with variables stand that may be a name."""
     _, ending = posixpath.splitext(name)
     position = text.find(ending) if ending else -1
@@ -93,7 +93,7 @@ def _patterns(text: str, name: str) -> Iterator[_Place]:
             parts = _HOLE.split(found[0].rpartition("/")[2])
             letters = sum(map(len, parts)) - len(ending)
             if len(parts) > 1 and letters >= _FEWEST_LETTERS and re.fullmatch(".*".join(map(re.escape, parts)), name):
-                yield _Place(found.start(), end)
+                yield _NamePlace(found.start(), end)
         position = text.find(ending, end)
 
 
@@ -130,9 +130,9 @@ def _in_lines(text: str, name: str) -> bool:
         for line in lines:
             if line.lstrip().startswith(("#", "//")):
                 continue
-            places = [_Place(*one.span()) for one in word.finditer(line)]
+            places = [_NamePlace(*one.span()) for one in word.finditer(line)]
             places += _patterns(line, name)
-            places += [_Place(*one.span()) for one in variable.finditer(line)] if variable is not None else []
+            places += [_NamePlace(*one.span()) for one in variable.finditer(line)] if variable is not None else []
             for place in places:
                 if _is_only_read(line, place):
                     continue
@@ -144,7 +144,7 @@ def _in_lines(text: str, name: str) -> bool:
             return False
 
 
-def _assigned(line: str, place: _Place) -> str | None:
+def _assigned(line: str, place: _NamePlace) -> str | None:
     """The variable that gets a name, in a command of its own or in a loop."""
     before, after = _COMMANDS.split(line[: place.start])[-1], _COMMANDS.split(line[place.end :])[0]
     command = before + line[place.start : place.end] + after
@@ -152,7 +152,7 @@ def _assigned(line: str, place: _Place) -> str | None:
     return found[1] if found is not None and len(before) >= found.start(2) else None
 
 
-def _is_only_read(line: str, place: _Place) -> bool:
+def _is_only_read(line: str, place: _NamePlace) -> bool:
     """Whether a name in a line is only read: behind a flag, as the program that starts, or printed."""
     before = line[: place.start]
     if _BEHIND_FLAG.search(before) or _BEHIND_KEYWORD.search(before) or _PRINTS.fullmatch(line):
@@ -215,7 +215,7 @@ def _only_reads(node: ast.AST, text: str, names: ModuleNames, name: str, seen: s
         ]
         index = next((number for number, one in enumerate(parent.elts) if one is node), 0)
         line = " ".join([*texts[:index], text or name])
-        return _is_only_read(line, _Place(len(line) - len(text or name), len(line)))
+        return _is_only_read(line, _NamePlace(len(line) - len(text or name), len(line)))
     if text and any(map(str.isspace, text.strip())):
         return not _in_lines(text, name)
     if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:

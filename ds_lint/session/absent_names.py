@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.frameworks import SCRIPT
 from ds_lint.launches.named_files import NamedFile, named_files
 from ds_lint.launches.script_configs import configs_named_in
-from ds_lint.project.absent_files import Naming, absent_files
+from ds_lint.project.absent_files import NamedTogether, absent_files
 from ds_lint.project.discovery import candidates
 from ds_lint.project.launches import NOTEBOOK, may_be_script, read_launches, read_notebook, text_of
 from ds_lint.project.made_files import brings_files
@@ -149,7 +149,7 @@ class _Reader:
         )
         names = [one for one in names if not posixpath.normpath(one.name).startswith(outputs or ("\0",))]
         by = self._place(os.path.join(project.directory, file.path), tree)
-        naming = Naming(by, launch.cwd, names, may_be_shipped=_is_of_framework(facts))
+        naming = NamedTogether(by, launch.cwd, names, may_be_shipped=_is_of_framework(facts))
         for absent in absent_files(naming, tree):
             self.found.add(text, _span_behind(text.text, launch.line, absent.named.name), absent)
 
@@ -173,7 +173,7 @@ class _Reader:
         for name, span, line in configs_named_in(python, "" if text.notebook is not None else path):
             if brings_files("\n".join(text.text.split("\n")[:line])):
                 continue
-            naming = Naming(by, ".", [NamedFile("config", name, "DeepSpeed")])
+            naming = NamedTogether(by, ".", [NamedFile("config", name, "DeepSpeed")])
             for absent in absent_files(naming, tree):
                 self.found.add(text, span, absent)
 
@@ -194,7 +194,7 @@ class _Reader:
             if role == "config" and not node.value.endswith((".json", ".hjson")):
                 continue
             taker = "DeepSpeed" if role == "config" else "deepspeed"
-            naming = Naming(
+            naming = NamedTogether(
                 self._place(document.path, tree), ".", [NamedFile(role, node.value, taker)], may_be_shipped=is_recipe
             )
             for absent in absent_files(naming, tree):
