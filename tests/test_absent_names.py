@@ -79,6 +79,44 @@ ABSENT = {
     "printed": ({"run.sh": launch("echo using conf/ds.json")}, ["conf/ds.json"]),
     "only logs are written": ({"run.sh": LAUNCH.rstrip() + " > log.txt 2>&1\n"}, ["conf/ds.json"]),
     "another file is copied": ({"run.sh": launch("cp a.txt conf/b.json")}, ["conf/ds.json"]),
+    "in a loop": (
+        {"run.sh": "for c in conf/a.json conf/b.json; do\ntorchrun train.py --deepspeed_config $c\ndone\n"},
+        ["conf/a.json", "conf/b.json"],
+    ),
+    "in an array": (
+        {"run.sh": 'A=(--deepspeed_config ds.json --x 1)\ntorchrun train.py "${A[@]}"\n'},
+        ["ds.json"],
+    ),
+    "in a case": (
+        {"run.sh": "S=2\ncase $S in\n  2) C=conf/z2.json ;;\nesac\ntorchrun train.py --deepspeed_config $C\n"},
+        ["conf/z2.json"],
+    ),
+    "as a default": (
+        {"run.sh": "C=${1:-conf/ds.json}\ntorchrun train.py --deepspeed_config $C\n"},
+        ["conf/ds.json"],
+    ),
+    "over several lines": (
+        {"run.sh": "torchrun \\\n  train.py \\\n  --deepspeed_config conf/ds.json \\\n  --x 1\n"},
+        ["conf/ds.json"],
+    ),
+    "with a log": ({"run.sh": "torchrun train.py --deepspeed_config ds.json 2>&1 | tee log.txt\n"}, ["ds.json"]),
+    "evaluated": ({"run.sh": 'CMD="torchrun train.py --deepspeed_config ds.json"\neval $CMD\n'}, ["ds.json"]),
+    "in a function": (
+        {"run.sh": "go() {\n  torchrun train.py --deepspeed_config ds.json\n}\ngo\n"},
+        ["ds.json"],
+    ),
+    "in a subshell": (
+        {"run.sh": "(cd sub && torchrun train.py --deepspeed_config ds.json)\n", "sub/train.py": TRAIN},
+        ["ds.json"],
+    ),
+    "in a job": (
+        {"job.slurm": "#!/bin/bash\n#SBATCH --nodes=2\nsrun torchrun train.py --deepspeed_config ds.json\n"},
+        ["ds.json"],
+    ),
+    "sourced": (
+        {"run.sh": "source env.sh\ntorchrun train.py --deepspeed_config $C\n", "env.sh": "C=conf/ds.json\n"},
+        ["conf/ds.json"],
+    ),
     "in a Makefile": ({"Makefile": f"train:\n\t{LAUNCH}"}, ["conf/ds.json"]),
     "in a workflow": ({".github/workflows/a.yml": f"jobs:\n  a:\n    steps:\n    - run: {LAUNCH}"}, ["conf/ds.json"]),
     "of subprocess": (
@@ -226,6 +264,40 @@ PRESENT = {
         "conf/ds.json": DS,
     },
     "a test": {"tests/test_a.py": python('TrainingArguments("o", deepspeed="ds.json")')},
+    "a script that shows no stack": {"run.sh": "torchrun t.py --deepspeed_config ds.json\n", "t.py": "import engine\n"},
+    "a guard in Python": {
+        "a.py": python('if Path("ds.json").exists():', '    TrainingArguments("o", deepspeed="ds.json")')
+    },
+    "one of two": {"a.py": python('TrainingArguments("o", deepspeed="ds.json" if x else None)')},
+    "written by a call of the shell": {
+        "run.sh": LAUNCH,
+        "gen.py": 'import os\nos.system("jq . a.json > conf/ds.json")\n',
+    },
+    "a list of words for a generator": {
+        "run.sh": LAUNCH,
+        "gen.py": 'import subprocess\nsubprocess.run(["python", "x.py", "--out", "conf/ds.json"])\n',
+    },
+    "another script called with it": {"run.sh": launch("bash prepare.sh conf/ds.json")},
+    "written in a function": {"run.sh": launch("w() {", '  echo {} > "$1"', "}", "w conf/ds.json")},
+    "a link on the way": {"run.sh": launch("ln -sf /shared/conf conf")},
+    "in a container": {"run.sh": "docker run -w /w img torchrun train.py --deepspeed_config ds.json\n"},
+    "a job in another folder": {"run.sh": f"#!/bin/bash\n#SBATCH --chdir=/data/x\n{LAUNCH}"},
+    "a step in another folder": {
+        ".github/workflows/a.yml": f"jobs:\n  a:\n    steps:\n    - run: {LAUNCH}      working-directory: x\n"
+    },
+    "a process in another folder": {
+        "go.py": 'import subprocess\nsubprocess.run(["torchrun", "train.py", "--deepspeed", "ds.json"], cwd=D)\n'
+    },
+    "a template": {"{{cookiecutter.name}}/run.sh": LAUNCH},
+    "a placeholder": {"run.sh": launch(name="'<config>.json'")},
+    "a comment": {"run.sh": f"# {LAUNCH}"},
+    "no Python at all": {"run.sh": "torchrun other.py --deepspeed_config ds.json\n", "ds.json": DS, "train.py": None},
+    "a script of a notebook": {
+        "run.sh": "torchrun t2.py --deepspeed_config ds.json\n",
+        "ds.json": DS,
+        "a.ipynb": notebook("%%writefile t2.py\nprint(1)"),
+    },
+    "a script that is copied": {"run.sh": "cp a.py t2.py\ntorchrun t2.py --deepspeed_config ds.json\n", "ds.json": DS},
     "another config": {"a.py": python('AutoModel.from_pretrained("x", config="model.json")')},
     "a default": {"train.py": TRAIN + 'p.add_argument("--deepspeed_config", default="ds.json")\n'},
     "Markdown": {"README.md": f"```bash\n{LAUNCH}```\n"},
@@ -239,7 +311,8 @@ def test_what_is_not_there_is_found(found, files, expected):
 
 @pytest.mark.parametrize("files", PRESENT.values(), ids=PRESENT)
 def test_what_may_be_there_is_not(found, files):
-    assert found({"train.py": TRAIN, **files}) == []
+    given = {"train.py": TRAIN, **files}
+    assert found({name: text for name, text in given.items() if text is not None}) == []
 
 
 def test_the_finding_is_at_the_name(found):

@@ -1,6 +1,6 @@
 """Which of the files that a launch or a script names are not in the project, and are made by nothing there.
 
-Nobody knows in which folder a launch is started. A name leads nowhere if no folder from that of the launch up to the
+The folder in which a launch starts is not known. A name leads nowhere if no folder from that of the launch up to the
 root of the project has it, and no folder with scripts has all that the launch names. What git ignores, what a submodule
 has and what any file of the project may make is not missed, nor is a script where the project has no Python at all.
 """
@@ -33,7 +33,8 @@ _ENDINGS: dict[Role, tuple[str, ...]] = {
     "hostfile": ("",),
 }
 _CLOSE = 0.6  # of difflib's ratio
-_MAKES_FOLDER = re.compile(r"\b(?:mkdir|makedirs|install[ \t]+-d)\b[^\n;&|]*")
+_WORD = re.compile(r"[\w.-]+")
+_MAKES_FOLDER = re.compile(r"\b(?:mkdir|makedirs|install[ \t]+-d|ln|cp[ \t]+-\w*[ra]|mv)\b[^\n;&|]*")
 
 
 class AbsentFile(NamedTuple):
@@ -126,7 +127,8 @@ def _is_made(one: NamedFile, places: Sequence[str], naming: NamedTogether, tree:
         return True
     folder = posixpath.basename(posixpath.dirname(one.name))
     for path, text in tree.texts():
-        if not is_in_folder and any(folder in found for found in _MAKES_FOLDER.findall(text)):
+        made = () if is_in_folder else _MAKES_FOLDER.findall(text)
+        if any(folder in _WORD.findall(found) for found in made):
             return True
         if has_name(text, name) and may_make(path, text, name):
             return True

@@ -137,7 +137,7 @@ class _Reader:
         before = "\n".join(text.text.split("\n")[: launch.line])
         if brings_files(before) or _moves(launch, text.text):
             return
-        names = [one for one in named_files(launch, facts.script) if not _is_extended(one, facts)]
+        names = [one for one in named_files(launch, facts.script) if not _may_be_unread(one, facts)]
         written = {posixpath.normpath(one.place) for one in file.written}
         names = [one for one in names if posixpath.normpath(posixpath.join(launch.cwd, one.name)) not in written]
         outputs = tuple(
@@ -231,11 +231,13 @@ def _is_of_framework(facts: LaunchFacts) -> bool:
     return facts.recipe is not None and facts.recipe.framework != SCRIPT.name
 
 
-def _is_extended(one: NamedFile, facts: LaunchFacts) -> bool:
-    """Whether the script puts something before the name that it gets, such as a folder."""
-    text = facts.script_document.content if facts.script_document is not None else ""
-    if one.role != "config" or not text:
+def _may_be_unread(one: NamedFile, facts: LaunchFacts) -> bool:
+    """Whether the script may not read the config of this name: it shows no stack, or puts something before the name."""
+    if one.role != "config" or facts.script_document is None or facts.script is None:
         return False
+    if facts.stack is None and not facts.script.parses_flags:
+        return True
+    text = facts.script_document.content
     flags = [name for name, value in facts.launch.arguments.items() if value == one.name]
     return any(
         re.search(rf"(?:join|Path|joinpath)\([^()]*\w+\.{flag}\b|\{{\w+\.{flag}\}}|[/+]\s*\w+\.{flag}\b", text)
