@@ -32,7 +32,9 @@ _ENDINGS: dict[Role, tuple[str, ...]] = {
     "recipe": YAML,
     "hostfile": ("",),
 }
+_PYTHON = (".py",)
 _CLOSE = 0.6  # of difflib's ratio
+_BESIDE = 0.05  # more for a file in the folder of the name
 _WORD = re.compile(r"[\w.-]+")
 _MAKES_FOLDER = re.compile(r"\b(?:mkdir|makedirs|install[ \t]+-d|ln|cp[ \t]+-\w*[ra]|mv)\b[^\n;&|]*")
 
@@ -99,9 +101,9 @@ def _places(name: str, bases: Sequence[str], tree: ProjectTree) -> list[str]:
 def _may_start_elsewhere(files: Sequence[NamedFile], cwd: str, tree: ProjectTree) -> bool:
     """Whether a folder that has scripts has all these files, too."""
     names = [one.name for one in files if not posixpath.isabs(one.name)]
-    starting = {posixpath.dirname(place) for place in tree.files if place.endswith(_STARTING)}
     return bool(names) and any(
-        all(tree.has(posixpath.normpath(posixpath.join(folder, cwd, name))) for name in names) for folder in starting
+        all(tree.has(posixpath.normpath(posixpath.join(folder, cwd, name))) for name in names)
+        for folder in tree.folders_with(_STARTING)
     )
 
 
@@ -116,7 +118,7 @@ def _is_made(one: NamedFile, places: Sequence[str], naming: NamedTogether, tree:
     """Whether something may make a file, or bring it."""
     if any(map(tree.comes_from_elsewhere, places)):
         return True
-    if one.role == "script" and not any(file.endswith(".py") for file in tree.files):
+    if one.role == "script" and not tree.folders_with(_PYTHON):
         return True
     folders = {posixpath.dirname(place) for place in places}
     is_in_folder = any(map(tree.has, folders))
@@ -126,25 +128,31 @@ def _is_made(one: NamedFile, places: Sequence[str], naming: NamedTogether, tree:
     if any(file.startswith(f"{place}.") for place in places for file in tree.files):  # such as hostfile.example
         return True
     folder = posixpath.basename(posixpath.dirname(one.name))
-    for path, text in tree.texts():
-        made = () if is_in_folder else _MAKES_FOLDER.findall(text)
-        if any(folder in _WORD.findall(found) for found in made):
-            return True
-        if has_name(text, name) and may_make(path, text, name):
-            return True
-    return False
+    return (not is_in_folder and tree.any_text(_makes_folder, folder)) or tree.any_text(_makes_file, name)
+
+
+def _makes_folder(_path: str, text: str, folder: str) -> bool:
+    return folder in text and any(folder in _WORD.findall(found) for found in _MAKES_FOLDER.findall(text))
+
+
+def _makes_file(path: str, text: str, name: str) -> bool:
+    return has_name(text, name) and may_make(path, text, name)
 
 
 def _nearest(one: NamedFile, places: Sequence[str], start: str, tree: ProjectTree) -> str:
     """The file of the project that may be meant, as the launch would name it; "" if none is close."""
     name, folders = posixpath.basename(one.name).lower(), {posixpath.dirname(place) for place in places}
     best, closest = "", _CLOSE
+    matcher = SequenceMatcher(None, "", name, autojunk=False)
     for place in tree.files:
         other = posixpath.basename(place).lower()
         if not other.endswith(_ENDINGS[one.role]) or (one.role == "hostfile" and "host" not in other):
             continue
-        ratio = SequenceMatcher(None, name, other, autojunk=False).ratio()
-        likeness = ratio + (0.05 if posixpath.dirname(place) in folders else 0.0)
-        if ratio >= _CLOSE and likeness > closest:
-            best, closest = place, likeness
+        beside = _BESIDE if posixpath.dirname(place) in folders else 0.0
+        matcher.set_seq1(other)
+        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) + beside <= closest:
+            continue
+        ratio = matcher.ratio()
+        if ratio >= _CLOSE and ratio + beside > closest:
+            best, closest = place, ratio + beside
     return posixpath.relpath(best, start or ".") if best else ""

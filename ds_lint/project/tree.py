@@ -10,7 +10,7 @@ from ds_lint.project.gitignore import ignores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 _MOST_FILES = 50_000
 _MOST_BYTES = 500_000  # of a file that may make others
@@ -32,6 +32,8 @@ class ProjectTree:
     def __init__(self, root: str, *, is_repository: bool) -> None:
         self.root = root
         self.above = () if is_repository else ("..", "../..")
+        self._folders: dict[tuple[str, ...], list[str]] = {}
+        self._answers: dict[tuple[str, str], bool] = {}
 
     @cached_property
     def files(self) -> list[str]:
@@ -72,16 +74,26 @@ class ProjectTree:
             return None
         return None if len(data) > _MOST_BYTES or b"\0" in data else data.decode(errors="replace")
 
-    def texts(self) -> Iterator[tuple[str, str]]:
+    def folders_with(self, endings: tuple[str, ...]) -> list[str]:
+        """The folders that have files with one of these endings; "" is the root."""
+        if endings not in self._folders:
+            folders = (place.rpartition("/")[0] for place in self.files if place.endswith(endings))
+            self._folders[endings] = list(dict.fromkeys(folders))
+        return self._folders[endings]
+
+    def any_text(self, holds: Callable[[str, str, str], bool], name: str) -> bool:
+        """Whether this holds of a name and any of the files that may make others: its path, its text, the name."""
+        key = holds.__name__, name
+        if key not in self._answers:
+            self._answers[key] = any(holds(path, text, name) for path, text in self._texts)
+        return self._answers[key]
+
+    @cached_property
+    def _texts(self) -> list[tuple[str, str]]:
         """The files that may make others, or say how, with their texts."""
+        found = []
         for place in self.files:
             name = place.rpartition("/")[2].lower()
             if name.endswith(_TEXTS) or "." not in name or name.startswith(("dockerfile", "containerfile", "makefile")):
-                text = self._texts.get(place)
-                if text is None:
-                    text = self._texts[place] = self.text(place) or ""
-                yield place, text
-
-    @cached_property
-    def _texts(self) -> dict[str, str]:
-        return {}
+                found.append((place, self.text(place) or ""))
+        return found
