@@ -12,7 +12,7 @@ from ds_lint.launches.named_files import NamedFile, named_files
 from ds_lint.launches.script_configs import configs_named_in
 from ds_lint.project.absent_files import NamedTogether, absent_files
 from ds_lint.project.discovery import candidates
-from ds_lint.project.launches import NOTEBOOK, may_be_script, read_launches, read_notebook, text_of
+from ds_lint.project.launches import NOTEBOOK, data_of, may_be_script, read_launches, read_notebook
 from ds_lint.project.made_files import brings_files
 from ds_lint.project.tree import ProjectTree
 from ds_lint.session.launched import LaunchingProject
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ds_lint.source.notebook_cells import Notebook
 
 _NAMES_CONFIG = re.compile(
-    r"\bdeepspeed\s*=|hf_ds_config|config_params|DeepSpeedPlugin|HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|"
-    r"deepspeed\.initialize|DeepSpeedStrategy"
+    rb"\bdeepspeed\s*=|hf_ds_config|config_params|DeepSpeedPlugin|HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|"
+    rb"deepspeed\.initialize|DeepSpeedStrategy"
 )
 _OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _IN_IMAGE = ("dockerfile", "containerfile")  # where files lie otherwise than in the project
@@ -155,8 +155,8 @@ class _Reader:
 
     def add_module(self, path: str, directory: str) -> None:
         """Add what a module or a notebook names in Python."""
-        data = text_of(path)
-        if data is None or _NAMES_CONFIG.search(data) is None or "json" not in data:
+        data = data_of(path)
+        if data is None or b"json" not in data or _NAMES_CONFIG.search(data) is None:
             return
         tree = self._tree(directory)
         by = self._place(path, tree)
@@ -168,7 +168,7 @@ class _Reader:
                 return
             text, python = _Text(path, reading.notebook.text, reading.notebook), reading.python
         else:
-            text = _Text(path, data.removeprefix("\ufeff").replace("\r\n", "\n"))
+            text = _Text(path, data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n"))
             python = text.text
         for name, span, line in configs_named_in(python, "" if text.notebook is not None else path):
             if brings_files("\n".join(text.text.split("\n")[:line])):
