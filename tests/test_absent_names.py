@@ -117,6 +117,15 @@ ABSENT = {
         {"run.sh": "source env.sh\ntorchrun train.py --deepspeed_config $C\n", "env.sh": "C=conf/ds.json\n"},
         ["conf/ds.json"],
     ),
+    "of Python alone": ({"run.sh": "python train.py --deepspeed_config ds.json\n"}, ["ds.json"]),
+    "in flags over several lines": (
+        {"run.sh": 'A="\n  --deepspeed_config ds.json \n  --x 1\n"\ntorchrun train.py $A\n'},
+        ["ds.json"],
+    ),
+    "of a program in a variable": (
+        {"run.sh": "L='torchrun --nproc_per_node 2'\n$L train.py --deepspeed_config ds.json\n"},
+        ["ds.json"],
+    ),
     "in a Makefile": ({"Makefile": f"train:\n\t{LAUNCH}"}, ["conf/ds.json"]),
     "in a workflow": ({".github/workflows/a.yml": f"jobs:\n  a:\n    steps:\n    - run: {LAUNCH}"}, ["conf/ds.json"]),
     "of subprocess": (
@@ -277,6 +286,25 @@ PRESENT = {
         "run.sh": LAUNCH,
         "gen.py": 'import subprocess\nsubprocess.run(["python", "x.py", "--out", "conf/ds.json"])\n',
     },
+    "accelerate config": {
+        "run.sh": "accelerate config --config_file acc.yaml\naccelerate launch --config_file acc.yaml train.py\n"
+    },
+    "a generator with the same flag": {
+        "run.sh": launch("python gen.py --deepspeed_config conf/ds.json"),
+        "gen.py": "import json\n",
+    },
+    "a program with the same flag": {
+        "run.sh": "./hosts.sh --hostfile hosts\ndeepspeed --hostfile hosts train.py\n",
+    },
+    "the script writes what it gets": {
+        "run.sh": LAUNCH,
+        "train.py": TRAIN + 'json.dump(c, open(args.deepspeed_config, "w"))\n',
+    },
+    "the script looks whether it is there": {
+        "run.sh": LAUNCH,
+        "train.py": TRAIN + "c = args.deepspeed_config if os.path.exists(args.deepspeed_config) else {}\n",
+    },
+    "a path of Windows": {"a.py": python('TrainingArguments("o", deepspeed="conf\\\\ds.json")')},
     "another script called with it": {"run.sh": launch("bash prepare.sh conf/ds.json")},
     "written in a function": {"run.sh": launch("w() {", '  echo {} > "$1"', "}", "w conf/ds.json")},
     "a link on the way": {"run.sh": launch("ln -sf /shared/conf conf")},

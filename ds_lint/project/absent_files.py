@@ -13,7 +13,7 @@ import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.project.made_files import has_name, may_make
+from ds_lint.project.made_files import SoughtFile, has_name, may_make
 from ds_lint.source.languages import JSON, YAML
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ds_lint.project.tree import ProjectTree
     from ds_lint.source.absent_name import Role
 
-_NO_NAME = re.compile(r"[<>{}$*?%\s]|://|^~")  # of what is filled in, or lies elsewhere
+_NO_NAME = re.compile(r"[<>{}$*?%\s\\]|://|^~")  # of what is filled in, or lies elsewhere
 _STARTING = (".bash", ".ipynb", ".job", ".mk", ".py", ".sbatch", ".sh", ".slurm")
 _ENDINGS: dict[Role, tuple[str, ...]] = {
     "config": JSON,
@@ -128,15 +128,22 @@ def _is_made(one: NamedFile, places: Sequence[str], naming: NamedTogether, tree:
     if any(file.startswith(f"{place}.") for place in places for file in tree.files):  # such as hostfile.example
         return True
     folder = posixpath.basename(posixpath.dirname(one.name))
-    return (not is_in_folder and tree.any_text(_makes_folder, folder)) or tree.any_text(_makes_file, name)
+    return (not is_in_folder and tree.any_text(_makes_folder, folder)) or tree.any_text(
+        _makes_file, SoughtFile(name, _reader(naming))
+    )
+
+
+def _reader(naming: NamedTogether) -> str:
+    """The script that reads what a launch names."""
+    return next((posixpath.basename(one.name) for one in naming.files if one.role == "script"), "")
 
 
 def _makes_folder(_path: str, text: str, folder: str) -> bool:
     return folder in text and any(folder in _WORD.findall(found) for found in _MAKES_FOLDER.findall(text))
 
 
-def _makes_file(path: str, text: str, name: str) -> bool:
-    return has_name(text, name) and may_make(path, text, name)
+def _makes_file(path: str, text: str, sought: SoughtFile) -> bool:
+    return has_name(text, sought.name) and may_make(path, text, sought)
 
 
 def _nearest(one: NamedFile, places: Sequence[str], start: str, tree: ProjectTree) -> str:

@@ -41,6 +41,8 @@ _ASSIGNMENT = re.compile(
     rf"\s*(?:(?:export|local|readonly|override|declare|ENV|ARG)\s+(?:-\w+\s+)*)*([A-Za-z_]\w*)\s*[:?+]{{0,2}}=\s*{_VALUE}"
 )
 _LOOP = re.compile(r"\s*for\s+([A-Za-z_]\w*)\s+in\b([^<>]*)")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*\+?=|(?:export|local|readonly|declare)$|-$")
+_QUOTED_VALUE = re.compile(r"(\b[A-Za-z_]\w*\+?=)[\"'(]")
 _PRINTS = re.compile(r"\s*@?(?:echo|printf)\b[^>|]*")
 _COMMANDS = re.compile(r"&&|\|\||[;|&]|\b(?:then|do|else)\b|^\s*[^\s()]+\)")
 _PYTHON = re.compile(r"python[\d.]*")
@@ -72,6 +74,13 @@ class _NamePlace(NamedTuple):
     end: int
 
 
+class SoughtFile(NamedTuple):
+    """A file that may be made, by its name without folders; ``reader`` is the script of the launch that reads it."""
+
+    name: str
+    reader: str = ""
+
+
 def brings_files(text: str) -> bool:
     """Whether a text has a command after which there may be any file."""
     return _BRINGS.search(text) is not None
@@ -97,15 +106,15 @@ def _patterns(text: str, name: str) -> Iterator[_NamePlace]:
         position = text.find(ending, end)
 
 
-def may_make(path: str, text: str, name: str) -> bool:
-    """Whether a file with this text may make one of this name."""
+def may_make(path: str, text: str, sought: SoughtFile) -> bool:
+    """Whether a file with this text may make another one."""
     if path.endswith(_DOCUMENTATION):
-        return any(_CREATION.search(line) for line in text.split("\n") if name in line)
+        return any(_CREATION.search(line) for line in text.split("\n") if sought.name in line)
     if path.endswith(".ipynb"):
-        return _in_lines(_cells(text), name)
+        return _in_lines(_cells(text), sought)
     if path.endswith(".py"):
-        return _in_python(text, name)
-    return _in_lines(text, name)
+        return _in_python(text, sought)
+    return _in_lines(text, sought)
 
 
 def _cells(text: str) -> str:
@@ -120,9 +129,9 @@ def _cells(text: str) -> str:
 # In the shell, and in what holds it.
 
 
-def _in_lines(text: str, name: str) -> bool:
+def _in_lines(text: str, sought: SoughtFile) -> bool:
     lines = text.replace("\\\r\n", " ").replace("\\\n", " ").split("\n")
-    word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
+    word = re.compile(rf"(?<![\w.-]){re.escape(sought.name)}(?![\w-]|\.\w)")
     known: dict[str, None] = {}  # variables that have the name
     while True:
         before = len(known)
@@ -131,10 +140,10 @@ def _in_lines(text: str, name: str) -> bool:
             if line.lstrip().startswith(("#", "//")):
                 continue
             places = [_NamePlace(*one.span()) for one in word.finditer(line)]
-            places += _patterns(line, name)
+            places += _patterns(line, sought.name)
             places += [_NamePlace(*one.span()) for one in variable.finditer(line)] if variable is not None else []
             for place in places:
-                if _is_only_read(line, place):
+                if _is_only_read(line, place, sought.reader):
                     continue
                 variable_name = _assigned(line, place)
                 if variable_name is None:
@@ -152,19 +161,27 @@ def _assigned(line: str, place: _NamePlace) -> str | None:
     return found[1] if found is not None and len(before) >= found.start(2) else None
 
 
-def _is_only_read(line: str, place: _NamePlace) -> bool:
+def _is_only_read(line: str, place: _NamePlace, reader: str) -> bool:
     """Whether a name in a line is only read: behind a flag, as the program that starts, or printed."""
     before = line[: place.start]
-    if _BEHIND_FLAG.search(before) or _BEHIND_KEYWORD.search(before) or _PRINTS.fullmatch(line):
+    if _BEHIND_KEYWORD.search(before) or _PRINTS.fullmatch(line):
         return True
-    words = [word.strip("\"'(),[]@") for word in _COMMANDS.split(before)[-1].split()]
+    command = _QUOTED_VALUE.sub(r"\1 ", _COMMANDS.split(before)[-1])
+    words = [word.strip("\"'(),[]@{}!") for word in command.split()]
     if words and not before[-1:].isspace():
         words.pop()  # the start of the name itself
     programs = [number for number, word in enumerate(words) if _starts(word)]
+    behind = words[programs[-1] + 1 :] if programs else []
+    scripts = [word for word in behind if word.endswith(".py")]
+    if _BEHIND_FLAG.search(before):
+        if not programs:  # the flag is in a variable, or behind one
+            first = next((word for word in words if not _VARIABLE.match(word)), "-")
+            return first.startswith(("-", "$"))
+        is_plain = _PYTHON.fullmatch(posixpath.basename(words[programs[-1]])) is not None
+        is_other = bool(scripts) and posixpath.basename(scripts[0]) != reader
+        return "config" not in behind[:1] and not (is_plain and is_other)
     if not programs:
         return False
-    behind = words[programs[-1] + 1 :]
-    scripts = [word for word in behind if word.endswith(".py")]
     return not scripts or (behind[-1] == scripts[0] and not line[place.start : place.end].endswith(".py"))
 
 
@@ -178,7 +195,8 @@ def _starts(word: str) -> bool:
 _EXISTENCE = ("exists", "isfile", "is_file")
 
 
-def _in_python(text: str, name: str) -> bool:
+def _in_python(text: str, sought: SoughtFile) -> bool:
+    name = sought.name
     try:
         names = ModuleNames(parsed(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -186,16 +204,16 @@ def _in_python(text: str, name: str) -> bool:
     for node in names.every(ast.Constant):
         if not (isinstance(node.value, str) and name in node.value and name in _NAMES.findall(node.value)):
             continue
-        if not _only_reads(node, node.value, names, name, set()):
+        if not _only_reads(node, node.value, names, sought, set()):
             return True
     for joined in names.every(ast.JoinedStr):
         source = ast.unparse(joined)
-        if any(True for _ in _patterns(source, name)) and not _only_reads(joined, "", names, name, set()):
+        if any(True for _ in _patterns(source, name)) and not _only_reads(joined, "", names, sought, set()):
             return True
     return False
 
 
-def _only_reads(node: ast.AST, text: str, names: ModuleNames, name: str, seen: set[str]) -> bool:
+def _only_reads(node: ast.AST, text: str, names: ModuleNames, sought: SoughtFile, seen: set[str]) -> bool:
     """Whether an expression with the name is only given to what reads the file."""
     parent = names.parents.get(node)
     if isinstance(parent, ast.Expr):
@@ -214,31 +232,31 @@ def _only_reads(node: ast.AST, text: str, names: ModuleNames, name: str, seen: s
             one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else "?" for one in parent.elts
         ]
         index = next((number for number, one in enumerate(parent.elts) if one is node), 0)
-        line = " ".join([*texts[:index], text or name])
-        return _is_only_read(line, _NamePlace(len(line) - len(text or name), len(line)))
+        line = " ".join([*texts[:index], text or sought.name])
+        return _is_only_read(line, _NamePlace(len(line) - len(text or sought.name), len(line)), sought.reader)
     if text and any(map(str.isspace, text.strip())):
-        return not _in_lines(text, name)
+        return not _in_lines(text, sought)
     if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is node:
         targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-        return all(_reads_name(target, names, name, seen) for target in targets)
+        return all(_reads_name(target, names, sought, seen) for target in targets)
     if isinstance(parent, ast.Call):
-        return _is_read_by(parent, node, names, name, seen)
+        return _is_read_by(parent, node, names, sought, seen)
     if isinstance(parent, (ast.BinOp, ast.JoinedStr, ast.IfExp)):
-        return _only_reads(parent, "", names, name, seen)
+        return _only_reads(parent, "", names, sought, seen)
     return isinstance(parent, ast.Compare)
 
 
-def _reads_name(target: ast.expr, names: ModuleNames, name: str, seen: set[str]) -> bool:
+def _reads_name(target: ast.expr, names: ModuleNames, sought: SoughtFile, seen: set[str]) -> bool:
     found = dotted_name(target)
     if not found:
         return False
     if found in seen:
         return True
     seen.add(found)
-    return all(_only_reads(use, "", names, name, seen) for use in names.uses.get(found, []))
+    return all(_only_reads(use, "", names, sought, seen) for use in names.uses.get(found, []))
 
 
-def _is_read_by(call: ast.Call, node: ast.AST, names: ModuleNames, name: str, seen: set[str]) -> bool:
+def _is_read_by(call: ast.Call, node: ast.AST, names: ModuleNames, sought: SoughtFile, seen: set[str]) -> bool:
     function = dotted_name(call.func)
     last = function.rpartition(".")[2] or getattr(call.func, "attr", "")
     if last == "open":
@@ -246,5 +264,5 @@ def _is_read_by(call: ast.Call, node: ast.AST, names: ModuleNames, name: str, se
         texts = [one.value for one in modes if isinstance(one, ast.Constant)]
         return len(texts) == len(modes) and not any(set("wax+") & set(str(mode)) for mode in texts)
     if last in ("join", "Path", "str", "abspath", "fspath", "realpath", "expanduser", "joinpath"):
-        return _only_reads(call, "", names, name, seen)
+        return _only_reads(call, "", names, sought, seen)
     return last in ("HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "DeepSpeedPlugin", "print", "info")

@@ -10,7 +10,10 @@ from ds_lint.project.gitignore import ignores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
+    from typing import TypeVar
+
+    Sought = TypeVar("Sought", bound=Hashable)
 
 _MOST_FILES = 50_000
 _MOST_BYTES = 500_000  # of a file that may make others
@@ -33,7 +36,7 @@ class ProjectTree:
         self.root = root
         self.above = () if is_repository else ("..", "../..")
         self._folders: dict[tuple[str, ...], list[str]] = {}
-        self._answers: dict[tuple[str, str], bool] = {}
+        self._answers: dict[tuple[str, Hashable], bool] = {}
 
     @cached_property
     def files(self) -> list[str]:
@@ -81,11 +84,11 @@ class ProjectTree:
             self._folders[endings] = list(dict.fromkeys(folders))
         return self._folders[endings]
 
-    def any_text(self, holds: Callable[[str, str, str], bool], name: str) -> bool:
-        """Whether this holds of a name and any of the files that may make others: its path, its text, the name."""
-        key = holds.__name__, name
+    def any_text(self, holds: Callable[[str, str, Sought], bool], sought: Sought) -> bool:
+        """Whether this holds of any of the files that may make others, by its path and its text, and what is sought."""
+        key = holds.__name__, sought
         if key not in self._answers:
-            self._answers[key] = any(holds(path, text, name) for path, text in self._texts)
+            self._answers[key] = any(holds(path, text, sought) for path, text in self._texts)
         return self._answers[key]
 
     @cached_property

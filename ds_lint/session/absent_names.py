@@ -41,7 +41,9 @@ _NAMES_CONFIG = re.compile(
 _OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _IN_IMAGE = ("dockerfile", "containerfile")  # where files lie otherwise than in the project
 _CONTAINERS = ("docker", "podman")
-_MOVES = re.compile(r"working-directory:|--chdir|--workdir|--directory|-wdir|--cwd|\bcwd=|#SBATCH\s+-D\b")
+_MOVES = re.compile(
+    r"working-directory:|download-artifact|repository:|--chdir|--workdir|--directory|-wdir|--cwd|\bcwd=|#SBATCH\s+-D\b"
+)
 _KEYS: dict[str, Role] = {"deepspeed_config_file": "config", "deepspeed_hostfile": "hostfile"}
 
 
@@ -240,7 +242,11 @@ def _may_be_unread(one: NamedFile, facts: LaunchFacts) -> bool:
     text = facts.script_document.content
     flags = [name for name, value in facts.launch.arguments.items() if value == one.name]
     return any(
-        re.search(rf"(?:join|Path|joinpath)\([^()]*\w+\.{flag}\b|\{{\w+\.{flag}\}}|[/+]\s*\w+\.{flag}\b", text)
+        re.search(
+            rf"(?:join|Path|joinpath|exists|isfile)\([^()]*\w+\.{flag}\b|\{{\w+\.{flag}\}}|[/+]\s*\w+\.{flag}\b|"
+            rf"open\(\w+\.{flag}\s*,\s*(?:mode\s*=\s*)?['\"][wax]",
+            text,
+        )
         for flag in flags
     )
 
