@@ -305,6 +305,11 @@ PRESENT = {
         "train.py": TRAIN + "c = args.deepspeed_config if os.path.exists(args.deepspeed_config) else {}\n",
     },
     "a path of Windows": {"a.py": python('TrainingArguments("o", deepspeed="conf\\\\ds.json")')},
+    "called in a clone": {
+        "s/run.sh": "deepspeed lib/train.py --deepspeed s/ds.json\n",
+        "main.sh": "git clone https://x.org/lib\ncd lib\nbash ../s/run.sh\n",
+    },
+    "sourced in a clone": {"main.sh": "git clone https://x.org/lib\nsource env.sh\n", "env.sh": LAUNCH},
     "another script called with it": {"run.sh": launch("bash prepare.sh conf/ds.json")},
     "written in a function": {"run.sh": launch("w() {", '  echo {} > "$1"', "}", "w conf/ds.json")},
     "a link on the way": {"run.sh": launch("ln -sf /shared/conf conf")},

@@ -7,13 +7,12 @@ has and what any file of the project may make is not missed, nor is a script whe
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.project.made_files import SoughtFile, has_name, may_make
+from ds_lint.project.made_files import DOCUMENTATION, SoughtFile, brings_files, has_name, may_make
 from ds_lint.source.languages import JSON, YAML
 
 if TYPE_CHECKING:
@@ -71,11 +70,19 @@ def absent_files(naming: NamedTogether, tree: ProjectTree) -> Iterator[AbsentFil
         return
     if missing == files and _is_of_other_project(files, bases, tree):
         return
+    if tree.any_text(_calls_among_more, posixpath.basename(naming.by)):
+        return
     start = max(bases, key=lambda base: sum(tree.has(posixpath.join(base, one.name)) for one in files))
     for one in missing:
         places = [place for place in _places(one.name, bases, tree) if not place.startswith("..")]
         if places and not _is_made(one, places, naming, tree):
             yield AbsentFile(one, _nearest(one, places, start, tree))
+
+
+def _calls_among_more(path: str, text: str, script: str) -> bool:
+    """Whether another file that brings files has the name of a script, which it may start among them."""
+    is_other = posixpath.basename(path) != script and not path.endswith(DOCUMENTATION)
+    return is_other and script in text and brings_files(text)
 
 
 def _folders_above(place: str) -> list[str]:
@@ -87,14 +94,13 @@ def _folders_above(place: str) -> list[str]:
 
 
 def _lies_elsewhere(name: str, tree: ProjectTree) -> bool:
-    root = os.path.realpath(tree.root)
-    return posixpath.isabs(name) and not posixpath.normpath(name).startswith(f"{root}/")
+    return posixpath.isabs(name) and tree.place_of(name) is None
 
 
 def _places(name: str, bases: Sequence[str], tree: ProjectTree) -> list[str]:
     """Where a name may lead, from the root of the project."""
     if posixpath.isabs(name):
-        return [os.path.relpath(name, os.path.realpath(tree.root)).replace(os.sep, "/")]
+        return [tree.place_of(name) or name]
     return list(dict.fromkeys(posixpath.normpath(posixpath.join(base, name)) for base in bases))
 
 

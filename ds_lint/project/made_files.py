@@ -50,7 +50,7 @@ _CREATION = re.compile(
     r"\b(?:cop(?:y|ies)|cp|creat\w*|download\w*|generat\w*|make|mv|place|put|renam\w*|save\w*|wget|write|writes)\b|>",
     re.IGNORECASE,
 )
-_DOCUMENTATION = (".md", ".rst", ".txt", ".markdown")
+DOCUMENTATION = (".md", ".rst", ".txt", ".markdown")
 _PATTERN = re.compile(r"(?:[\w./-]|%\w|%|\$\{[^{}]*\}|\$\w+|\{[^{}]*\})+$")
 _LONGEST = 200  # characters of one
 _HOLE = re.compile(r"\$\{[^{}]*\}|\$\w+|\{[^{}]*\}|%\w?")
@@ -108,7 +108,7 @@ def _patterns(text: str, name: str) -> Iterator[_NamePlace]:
 
 def may_make(path: str, text: str, sought: SoughtFile) -> bool:
     """Whether a file with this text may make another one."""
-    if path.endswith(_DOCUMENTATION):
+    if path.endswith(DOCUMENTATION):
         return any(_CREATION.search(line) for line in text.split("\n") if sought.name in line)
     if path.endswith(".ipynb"):
         return _in_lines(_cells(text), sought)

@@ -60,6 +60,14 @@ class ProjectTree:
         """The folders that git takes from other repositories."""
         return _SUBMODULE.findall(self.text(".gitmodules") or "")
 
+    def place_of(self, path: str) -> str | None:
+        """A whole path as one from the root; None if it leads out of the project."""
+        for root in (self.root, os.path.realpath(self.root)):
+            place = os.path.relpath(path, root).replace(os.sep, "/")
+            if not place.startswith(os.pardir):
+                return place
+        return None
+
     def has(self, place: str) -> bool:
         """Whether there is a file, a folder, or a link at a path, wherever that leads."""
         return os.path.lexists(os.path.join(self.root, place))

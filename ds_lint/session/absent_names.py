@@ -137,6 +137,8 @@ class _Reader:
         text = _Text(document.path, document.text, document.notebook)
         tree = self._tree(project.directory)
         before = "\n".join(text.text.split("\n")[: launch.line])
+        if launch.path != file.path:  # a script that this one sources
+            before = f"{file.text}\n{before}"
         if brings_files(before) or _moves(launch, text.text):
             return
         names = [one for one in named_files(launch, facts.script) if not _may_be_unread(one, facts)]
