@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ds_lint import __version__
@@ -32,11 +33,17 @@ from ds_lint.linter.engine import every_rule
 from ds_lint.linter.lint import lint, suppress
 from ds_lint.output import concise
 from ds_lint.output.terminal import Terminal
+from ds_lint.project.launches import at_once
 from ds_lint.rule_pages import pages
 from ds_lint.semantics.basis import Basis
+from ds_lint.session.absent_names import documents_with_absent_names
 from ds_lint.session.launch_variables import LaunchVariables
 from ds_lint.session.material import linted
+from ds_lint.session.options import Options
+from ds_lint.session.session import Session
 from ds_lint.source import documents
+from ds_lint.source.absent_name import AbsentName
+from ds_lint.source.absent_name import document_of as document_with_names
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
 from ds_lint.targets.combination import pins_of
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
 NAME = "config.json"  # what an example is called while it is checked
 YAML_NAME = "accelerate.yaml"  # and one in YAML
 PYTHON_NAME = "train.py"  # and one in Python
+SHELL_NAME = "run.sh"  # and a launch
 POLICY_NAME = "org.schema.json"  # and its policy
 
 
@@ -109,12 +117,28 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
 
 
 def document_of(example: pages.Example) -> Document:
-    """The document of an example; one in YAML is a file of ``accelerate launch``, one in Python holds one config."""
+    """The document of an example: YAML is for ``accelerate launch``, Python holds one config, Bash names files."""
+    if example.language == "bash":
+        return names_of(example)
     if example.language == "python":
         found = documents.configs_in(example.data, PYTHON_NAME)
         (document,) = found or documents.unparsed(example.data, PYTHON_NAME, is_named=True)
         return document
     return documents.from_bytes(example.data, YAML_NAME if example.language == "yaml" else NAME)
+
+
+def names_of(example: pages.Example) -> Document:
+    """A launch with the files beside it, and its names that lead nowhere."""
+    with TemporaryDirectory() as folder:
+        for name, text in {**example.files, SHELL_NAME: example.config}.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        found = documents_with_absent_names(
+            [str(Path(folder, SHELL_NAME))], [], [], Session(Options(paths=[])), at_once
+        )
+    names = [issue for one in found for issue in one.issues if isinstance(issue, AbsentName)]
+    return document_with_names(SHELL_NAME, example.config, names)
 
 
 def fixed(example: pages.Example, rule: Rule, safeties: tuple[str, ...]) -> str:

@@ -33,7 +33,8 @@ RANGES = {  # by the first digit of the codes
         "Launch, speed, machine",
         (
             *("compilation", "environment", "experts", "hardware", "hosts", "launch", "launching", "machines"),
-            *("memory", "pairs", "performance", "script", "script_models", "script_optimizers", "training_loops"),
+            *("memory", "names", "pairs", "performance", "script", "script_models", "script_optimizers"),
+            "training_loops",
         ),
     ),
     "9": RuleRange("Training runs", ("smoke",)),

@@ -91,6 +91,10 @@ def _has_issues(config: Config) -> bool:
     return bool(config.document.issues)
 
 
+def _has_absent_names(config: Config) -> bool:
+    return config.foreign == "names"
+
+
 # Those whose rules have nothing to say about a config without this.
 FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_filled_in, ("agreement",)),
@@ -108,6 +112,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_call, ("calls",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
+    (_has_absent_names, ("names",)),
 )
 
 # Those whose rules look at one key and its value: what they find in a fragment holds whatever other keys it gets.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.session.context import LintContext
+    from ds_lint.session.launched import LaunchingProject
     from ds_lint.session.options import Options
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
@@ -40,10 +41,16 @@ def standard_input_name(options: Options) -> str:
     return options.stdin_filename or "<stdin>"
 
 
-def documents(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[str, Document]]:
+def documents(
+    options: Options,
+    session: Session,
+    unreadable: list[Complaint],
+    projects: list[LaunchingProject] | None = None,
+) -> list[tuple[str, Document]]:
     """The named files, and the configs in named folders, each with the path of the command line.
 
     Complaints go to ``unreadable``. All are read before one is linted: a recipe tells of a config that was read before.
+    The named folders go to ``projects`` with their launches, also where there is no config.
     """
     seen: set[str] = set()
     found = [
@@ -63,11 +70,21 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
         from ds_lint.commands.recipe_configs import with_named_configs  # few projects have one
 
         found = list(with_named_configs(found, session, lambda path: _documents_of(path, unreadable, detect=False)))
-    if found and _is_in_project(found):
+    folders = [] if projects is None else [path for path in options.paths if _is_searched(path, session)]
+    if folders or (found and _is_in_project(found)):
         from ds_lint.session.launched import add_launches  # a config alone has none
 
-        add_launches(found, session, lambda work, path: unless_it_fails(work, path, unreadable))
+        read = add_launches(
+            found, session, lambda work, path: unless_it_fails(work, path, unreadable), directories=folders
+        )
+        if projects is not None:
+            projects += read
     return found
+
+
+def _is_searched(path: str, session: Session) -> bool:
+    """Whether a path is that of a folder that may be searched."""
+    return path != STANDARD_INPUT and os.path.isdir(path) and not session.forbids(path, is_folder=True)
 
 
 def _is_file(path: str, session: Session) -> bool:
@@ -194,17 +211,39 @@ def _in_file(data: bytes, path: str, *, detect: bool) -> list[Document]:
     return configs_found_in(data, path) if detect else configs_in(data, path)
 
 
+def linted_names(
+    options: Options,
+    found: list[tuple[str, Document]],
+    projects: list[LaunchingProject],
+    session: Session,
+    unreadable: list[Complaint],
+) -> list[tuple[FileReport, LintContext]]:
+    """The reports on the files with names that lead nowhere."""
+    paths = [path for path in options.paths if path != STANDARD_INPUT and not path.endswith(JSON)]
+    if not paths:
+        return []
+    from ds_lint.session.absent_names import documents_with_absent_names  # a config alone names none
+
+    names = documents_with_absent_names(
+        paths, found, projects, session, lambda work, path: unless_it_fails(work, path, unreadable)
+    )
+    return [one for document in names if (one := _linted(document, session, unreadable)) is not None]
+
+
 def linted_documents(
     options: Options, session: Session, unreadable: list[Complaint]
 ) -> list[tuple[FileReport, LintContext]]:
     """The report on every document, with the context that it was linted in."""
-    linted = []
-    for _, document in documents(options, session, unreadable):
-        context = session.context(document.path)
-        report = unless_it_fails(lambda: context.lint(document, context.rules), document.path, unreadable)  # noqa: B023 - called at once
-        if report is not None:
-            linted.append((report, context))
-    return linted
+    projects: list[LaunchingProject] = []
+    found = documents(options, session, unreadable, projects)
+    linted = [one for _, document in found if (one := _linted(document, session, unreadable)) is not None]
+    return [*linted, *linted_names(options, found, projects, session, unreadable)]
+
+
+def _linted(document: Document, session: Session, unreadable: list[Complaint]) -> tuple[FileReport, LintContext] | None:
+    context = session.context(document.path)
+    report = unless_it_fails(lambda: context.lint(document, context.rules), document.path, unreadable)
+    return None if report is None else (report, context)
 
 
 def locate(unreadable: list[Complaint], session: Session) -> None:

@@ -6,7 +6,13 @@ import os
 import sys
 from difflib import unified_diff
 
-from ds_lint.commands.documents import STANDARD_INPUT, documents, is_input_forbidden, standard_input_name
+from ds_lint.commands.documents import (
+    STANDARD_INPUT,
+    documents,
+    is_input_forbidden,
+    linted_names,
+    standard_input_name,
+)
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
 from ds_lint.commands.rewriting import about_elsewhere, is_elsewhere, rewritten
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.report import Complaint, FileReport
     from ds_lint.output.terminal import Terminal
     from ds_lint.session.context import LintContext
+    from ds_lint.session.launched import LaunchingProject
     from ds_lint.session.options import Options
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
@@ -36,7 +43,9 @@ def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list
     changed: dict[str, Document] = {}  # by file, to which several paths may lead: a config in what it has become
     if STANDARD_INPUT in options.paths and is_input_forbidden(options, session):
         sys.stdout.buffer.write(sys.stdin.buffer.read())
-    for path, read, context in _files(options, session, unreadable):
+    projects: list[LaunchingProject] = []
+    found = documents(options, session, unreadable, projects)
+    for path, read, context in _files(found, session):
         configs = _now(read, changed)
         reports = _fixed(configs, context, options, unreadable)
         if not reports:
@@ -56,7 +65,23 @@ def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list
     of_input = changed.get(os.path.realpath(standard_input_name(options)))
     if STANDARD_INPUT in options.paths and of_input is not None:
         sys.stdout.buffer.write(of_input.file_text.encode())
-    return linted
+    names = linted_names(options, found, projects, session, unreadable)
+    return [*linted, *(_with_fixed_names(*one, changed, options, unreadable) for one in names)]
+
+
+def _with_fixed_names(
+    report: FileReport,
+    context: LintContext,
+    changed: dict[str, Document],
+    options: Options,
+    unreadable: list[Complaint],
+) -> tuple[FileReport, LintContext]:
+    """The report on a file after the fixes of its names: none of a file whose configs they have changed before."""
+    document = report.document
+    reports = _fixed_names(document, context, options, unreadable) if _file(document) not in changed else None
+    if reports and rewritten(document.path, document.file_text, reports[0].document.file_text, unreadable):
+        return reports[0], context
+    return report, context
 
 
 def finish(options: Options, reports: list[FileReport], notes: list[str], unreadable: list[Complaint]) -> int:
@@ -78,7 +103,9 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
     left: list[str] = []
     before: dict[str, Document] = {}  # by file, as it was and as it would be
     after: dict[str, Document] = {}
-    for _, read, context in _files(options, session, unreadable):
+    projects: list[LaunchingProject] = []
+    found = documents(options, session, unreadable, projects)
+    for _, read, context in _files(found, session):
         reports = _fixed(_now(read, after), context, options, unreadable)
         if not reports:
             continue
@@ -89,6 +116,12 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
         before.setdefault(_file(read[0]), read[0])
         after[_file(read[0])] = reports[-1].document
         number += sum(len(report.fixed or ()) for report in reports)
+    for report, context in linted_names(options, found, projects, session, unreadable):
+        file = _file(report.document)
+        reports = _fixed_names(report.document, context, options, unreadable) if file not in after else None
+        if reports:
+            before[file], after[file] = report.document, reports[0].document
+            number += len(reports[0].fixed or ())
     changes = "".join(_masked(_difference(before[file], after[file]), before[file]) for file in before)
     list_unreadable(unreadable)
     if not options.quiet:
@@ -132,12 +165,10 @@ def _harmless_line(line: str) -> str:
     return _shown(text) + line[len(text) :]
 
 
-def _files(
-    options: Options, session: Session, unreadable: list[Complaint]
-) -> Iterator[tuple[str, list[Document], LintContext]]:
+def _files(found: list[tuple[str, Document]], session: Session) -> Iterator[tuple[str, list[Document], LintContext]]:
     """The configs of every file with the path of the command line, and the terms that they are linted on."""
     files: dict[str, tuple[str, list[Document]]] = {}  # by path
-    for path, document in documents(options, session, unreadable):
+    for path, document in found:
         files.setdefault(document.path, (path, []))[1].append(document)
     for path, configs in files.values():
         yield path, configs, session.context(configs[0].path)
@@ -172,6 +203,22 @@ def _fixed(
         return reports
 
     return unless_it_fails(fixed, configs[0].path, unreadable)
+
+
+def _fixed_names(
+    document: Document, context: LintContext, options: Options, unreadable: list[Complaint]
+) -> list[FileReport] | None:
+    """The report on what the fixes make of names that lead nowhere; None if they change nothing in the file."""
+    if is_elsewhere(document.path, options.paths) or not _is_as_read(document):
+        return None
+    reports = _fixed([document], context, options, unreadable)
+    return reports if reports and reports[0].fixed else None
+
+
+def _is_as_read(document: Document) -> bool:
+    """Whether a file has the text of the document, byte for byte: not if its lines end otherwise."""
+    with open(document.path, "rb") as file:
+        return file.read() == document.file_text.encode()
 
 
 def _safeties(options: Options) -> tuple[str, ...]:

@@ -77,7 +77,8 @@ def _try_fixes(linted: list[tuple[FileReport, LintContext]], unreadable: list[Co
     files: dict[tuple[str, int], list[tuple[FileReport, LintContext]]] = {}
     for number, one in enumerate(linted):
         document = one[0].document
-        key = (document.path, 0) if document.language != "json" else (document.path, number)
+        is_alone = document.language == "json" or document.is_of_names
+        key = (document.path, number + 1) if is_alone else (document.path, 0)
         files.setdefault(key, []).append(one)
     for (path, _), those in files.items():
         reports, context = [report for report, _ in those], those[0][1]
@@ -117,7 +118,7 @@ def write_notes(notes: Iterable[str], documents: Sequence[Document] = ()) -> Non
 def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
     """A note for each named file that is not a config at all."""
     for report in reports:
-        if report.findings and report.document.kind == "deepspeed":  # no other file is without any
+        if report.findings and report.document.kind == "deepspeed" and report.document.has_config:
             from ds_lint.source.dialect import hjson_refusal, json_refuses
             from ds_lint.source.recognition import is_something_else
 

@@ -150,13 +150,13 @@ def _number_of_configs(common: Options) -> int:
     unreadable: list[Complaint] = []
     session = Session(common, on_error=complaints_into(unreadable))
     found = [document for _, document in documents(common, session, unreadable)]
-    return sum(1 for one in found if one.named is None and not one.is_unparsed) + len(unreadable)
+    return sum(1 for one in found if one.named is None and one.has_config) + len(unreadable)
 
 
 def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[Complaint]:
     """Train with every config, add the runs to its report, and return complaints about what could not be run."""
     # A recipe may name one of the others, and what Python does not parse has no config that is known.
-    linted = [one for one in linted if one[0].document.named is None and not one[0].document.is_unparsed]
+    linted = [one for one in linted if one[0].document.named is None and one[0].document.has_config]
     if not linted:
         return []
     complaints: list[Complaint] = []

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     # What a rule is about: an object of settings, the syntax of a file, a YAML of Accelerate, the keywords of a call, a
     # recipe of a training framework, a training run, or two releases.
     Kind = Literal["config", "syntax", "accelerate", "call", "recipe", "run", "comparison", "project"]
-    Foreign = Literal["yaml", "binary", "python"]  # a file that is not a config at all
+    # A file that is not a config at all; one with names that lead nowhere may have configs in other documents.
+    Foreign = Literal["yaml", "binary", "python", "names"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # most severe first
 

@@ -106,7 +106,10 @@ def apply(report: FileReport, rules: list[Rule]) -> None:
     for suppression in suppressions:
         if not suppression.is_too_late:
             suppression.unused = [
-                word for word in suppression.words if not word.is_used and any(word.names(rule) for rule in rules)
+                word
+                for word in suppression.words
+                if not word.is_used
+                and any(word.names(rule) for rule in rules if rule.alone_on != "names")  # of another document
             ]
 
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import ast
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.argument_classes import arguments_class
 from ds_lint.launches.options import CONFIG_FLAGS
 from ds_lint.launches.script_code import last_name
+from ds_lint.launches.script_modules import ScriptModule
 from ds_lint.launches.script_paths import path_of
 from ds_lint.source.python_names import dotted_name
+from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ds_lint.launches.script_modules import ScriptModule
     from ds_lint.launches.script_options import ScriptArgument
     from ds_lint.launches.training_ways import ArgumentsWay
     from ds_lint.source.python_names import ModuleNames
@@ -173,3 +175,54 @@ def _is_taken(node: ast.expr, names: ModuleNames) -> bool:
     if isinstance(around, ast.keyword) and around.arg in ("config_params", "deepspeed", "hf_ds_config"):
         return True
     return isinstance(call, ast.Call) and dotted_name(call.func).endswith(_TAKERS)
+
+
+class NamedConfig(NamedTuple):
+    """The path of a config in a script, the place of its text, and the line."""
+
+    path: str
+    span: Span
+    line: int
+
+
+def configs_named_in(text: str, path: str) -> list[NamedConfig]:
+    """The configs that a script hands to DeepSpeed by their paths, whole ones beside the script."""
+    try:
+        module = ScriptModule(text, path, None)
+        return list(_named_configs(module))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _named_configs(module: ScriptModule) -> Iterator[NamedConfig]:
+    names = module.names
+    for call in names.calls:
+        taker = dotted_name(call.func)
+        values = [one.value for one in call.keywords if _takes_config(taker, one.arg, module)]
+        if last_name(call) in _TAKE_FIRST:
+            values += call.args[:1]
+        elif taker == "open" and call.args and _is_for_deepspeed(call, names):
+            values.append(call.args[0])
+        for value in values:
+            for path in _path(value, module, {}):
+                yield NamedConfig(path, _span_of(value, path, module), value.lineno)
+
+
+def _takes_config(taker: str, keyword: str | None, module: ScriptModule) -> bool:
+    """Whether a keyword of a call takes the path of a DeepSpeed config."""
+    if keyword in ("config_params", "hf_ds_config"):
+        return True
+    if keyword == "deepspeed":
+        return arguments_class(taker, module) is not None
+    return keyword == "config" and taker.endswith(("deepspeed.initialize", "DeepSpeedStrategy"))
+
+
+def _span_of(value: ast.expr, path: str, module: ScriptModule) -> Span:
+    """The text of a path, or of its end if it is put together; the expression if there is none."""
+    inside = [node for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    for node in (*inside, *module.names.every(ast.Constant)):
+        if isinstance(node.value, str) and node.value.endswith(_ENDINGS) and path.endswith(node.value.lstrip("./")):
+            span = module.values.span(node)
+            start = module.text.find(node.value, span.start, span.end)
+            return span if start < 0 else Span(start, start + len(node.value))
+    return module.values.span(value)

@@ -31,7 +31,7 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         target=config.knowledge.target,
         facts=config.facts.origins,
         missing=[
-            *config.facts.missing(config.stack),
+            *(config.facts.missing(config.stack) if config.foreign != "names" else ()),
             *(config.accelerate.unchecked if config.accelerate is not None else ()),
         ],
         material=[*config.facts.training.documents] if config.facts.training else [],

@@ -197,3 +197,22 @@ def _without_spaces(line: str) -> str:
 
 def _as_bytes(name: str) -> str:
     return os.fsencode(name).decode(_BYTES)
+
+
+def ignores(root: str, place: str) -> bool:
+    """Whether git ignores a path, by the files below this root; also without a repository, which may come later."""
+    ignored = Ignored(root, lambda _: None)
+    found = ignored.entering(root, os.listdir(root)) or _by_file(root, IgnoredIn("", ()))
+    *folders, last = place.split("/")
+    here = root
+    for name in folders:
+        if found.ignores(name, is_folder=True):
+            return True
+        here = os.path.join(here, name)
+        found = _by_file(here, found.below(name))
+    return found.ignores(last, is_folder=False)
+
+
+def _by_file(here: str, found: IgnoredIn) -> IgnoredIn:
+    path = os.path.join(here, NAME)
+    return found.by(IgnoreFile(_content(path))) if os.path.isfile(path) else found

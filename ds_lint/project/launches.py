@@ -119,7 +119,7 @@ def modules_naming(
     sought = {os.fsencode(name) for name in names}
     found = _below(directory, lambda _: None, _is_module, leaves_out, respects_gitignore=respects_gitignore)
     for path in islice(found, most) if sought else ():
-        data = _bytes_of(path, ON_DISK)
+        data = data_of(path, ON_DISK)
         if data is None:
             continue
         if (_has(data, sought) and _NAMES_CONFIG in data.lower()) or any(call in data for call in _TAKE_RECIPES):
@@ -136,7 +136,7 @@ def naming(paths: Iterable[str], names: Iterable[str], files: Files = ON_DISK) -
     yamls: list[str] = []
     scripts: list[tuple[str, bytes]] = []
     for path in paths:
-        data = _bytes_of(path, files)
+        data = data_of(path, files)
         if data is None:
             continue
         if path.endswith(_YAML) and kinds.kind_of(path, data) is None:
@@ -160,7 +160,7 @@ def _has(data: bytes, names: set[bytes]) -> bool:
 
 def read_launches(path: str, directory: str, files: Files = ON_DISK) -> LaunchFile | None:
     """The launches in one file of a project; None if it has none."""
-    data = _bytes_of(path, files)
+    data = data_of(path, files)
     kind = kinds.kind_of(path, data) if data is not None else None
     if data is None or kind is None:
         return None
@@ -188,11 +188,12 @@ def read_notebook(path: str, directory: str, files: Files = ON_DISK) -> Notebook
 
 def text_of(path: str, files: Files = ON_DISK) -> str | None:
     """The text of a script; None if it cannot be read."""
-    data = _bytes_of(path, files)
+    data = data_of(path, files)
     return None if data is None else data.decode("utf-8", "replace")
 
 
-def _bytes_of(path: str, files: Files) -> bytes | None:
+def data_of(path: str, files: Files = ON_DISK) -> bytes | None:
+    """The bytes of a script; None if it cannot be read."""
     try:
         return files.bytes_of(path, _MOST_BYTES)
     except OSError:

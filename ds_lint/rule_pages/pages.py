@@ -21,7 +21,8 @@ other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release 
 as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000
 times ``x``. ``smoke`` says that the findings are those of a training run, too. A block ``json policy`` is a policy that
 the examples below it are held to. Blocks such as ``bash run.sh`` and ``python train.py`` are files beside the config of
-the examples below them, up to the next such block; the first launch in them is one of the config. A block
+the examples below them, up to the next such block; the first launch in them is one of the config. An example in Bash is
+a launch with the names of files. A block
 ``text requirements.txt`` pins the releases that they are linted with.
 """
 

@@ -152,8 +152,8 @@ class Config:
     @property
     def foreign(self) -> Foreign | None:
         """What the file is where it is not a config at all."""
-        if self.document.is_unparsed:
-            return "python"
+        if not self.document.has_config:
+            return "python" if self.document.is_unparsed else "names"
         return "yaml" if self.is_yaml else "binary" if self.is_binary else None
 
     @property

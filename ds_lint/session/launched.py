@@ -70,10 +70,18 @@ class Link(NamedTuple):
 
 
 def add_launches(
-    found: Sequence[tuple[str, Document]], session: Session, unless_it_fails: UnlessItFails = at_once
-) -> None:
-    """Let the session know what launches tell of these documents, each with the path it is given by."""
-    searched: dict[str, dict[str, Document]] = {}
+    found: Sequence[tuple[str, Document]],
+    session: Session,
+    unless_it_fails: UnlessItFails = at_once,
+    *,
+    directories: Iterable[str] = (),
+) -> list[LaunchingProject]:
+    """Let the session know what launches tell of these documents, each with the path it is given by.
+
+    Returns the ``directories`` with the launches in them, and the folders that lead to documents.
+    """
+    searched: dict[str, dict[str, Document]] = {directory: {} for directory in directories}
+    projects: list[LaunchingProject] = []
     named: dict[str, dict[str, Document]] = {}
     alone: dict[str, dict[str, Document]] = {}
     for given, document in found:
@@ -88,6 +96,7 @@ def add_launches(
         group[os.path.realpath(document.path)] = document
     for directory, documents in searched.items():
         project = LaunchingProject(directory, documents=documents)
+        projects.append(project)
         for file in launch_files(
             directory,
             lambda _: None,
@@ -123,6 +132,7 @@ def add_launches(
             _add(project.links_of_scripts(modules), documents, session)
         else:
             _add(project.links_of_scripts(), documents, session)
+    return projects
 
 
 def _modules(directory: str, documents: dict[str, Document], session: Session) -> Iterator[str]:
@@ -176,6 +186,7 @@ class LaunchingProject:
         self.files = files
         self.documents = documents or {}
         self.launching: dict[str, Document] = {}
+        self.seen: list[tuple[LaunchFacts, LaunchFile]] = []  # the launches that were read
         self.scripts: dict[str, tuple[TrainingScript | None, Document | None]] = {}
         self.variables = LaunchVariables(directory, files)
 
@@ -251,6 +262,7 @@ class LaunchingProject:
     def links(self, file: LaunchFile) -> Iterator[Link]:
         """The launches of a file, linked to the files that they name."""
         for facts in self.launches(file):
+            self.seen.append((facts, file))
             caller = file.path if facts.launch.path != file.path else ""
             yield Link(facts, frozenset(self._whole_paths(facts, file)), self._unread(facts, file.path), caller)
 

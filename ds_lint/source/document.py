@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
 UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is
+ABSENT = "absent-name"  # of a file that is not in the project (``absent_name.py``)
 UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says
 
 
@@ -109,6 +110,16 @@ class Document:
     def is_unparsed(self) -> bool:
         """Whether this is a module, or cells of a notebook, that Python does not parse."""
         return any(issue.kind == UNPARSED for issue in self.issues)
+
+    @property
+    def is_of_names(self) -> bool:
+        """Whether this is a file with names that lead nowhere, whatever configs the file has beside them."""
+        return any(issue.kind == ABSENT for issue in self.issues)
+
+    @property
+    def has_config(self) -> bool:
+        """Whether there is a config in it that can be read."""
+        return not (self.is_unparsed or self.is_of_names)
 
     @property
     def is_in_yaml(self) -> bool:

@@ -139,6 +139,10 @@ def all_again(first: Document, text: str) -> list[Document]:
 
 def within_file(document: Document, file_text: str) -> Document | None:
     """The same config in a changed file, which is more than the text of a notebook."""
+    if document.is_of_names:
+        from ds_lint.source import absent_name  # few files have names that lead nowhere
+
+        return absent_name.again(document, file_text)
     if document.language == "json":
         changed = json_source.parse(file_text, document.path)
         changed.kind, changed.is_dict = document.kind, document.is_dict  # of a recipe too
