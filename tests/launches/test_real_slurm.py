@@ -193,7 +193,7 @@ def test_ranks_of_two_nodes_train_together(tmp_path: Path) -> None:
 
 @needs_deepspeed
 @pytest.mark.fidelity
-def test_a_run_on_nodes_whose_names_are_unknown_ends_and_says_so(tmp_path: Path) -> None:
+def test_a_run_on_nodes_whose_names_are_unknown_ends_with_the_reason(tmp_path: Path) -> None:
     done = trained(tmp_path, "bash", "-c", WITHOUT_NAMES, "bash")
     assert done.returncode == 2
     assert re.search(r"n\d cannot resolve n\d, the node of rank 0 \(.*\): set MASTER_ADDR", done.stderr), done.stderr
