@@ -131,7 +131,7 @@ JOBS = {
         "echo ${SLURM_JOB_ID:-none} ${SLURM_JOB_NODELIST:-localhost}",
         f"{TORCHRUN.format(4)} --a ${{SLURM_NNODES:-1}} --b ${{SLURM_NTASKS:-1}} --c ${{SLURM_NTASKS_PER_NODE:-1}} "
         "--d ${SLURM_GPUS_PER_NODE:-1} --e ${SLURM_GPUS_ON_NODE:-1} --f ${SLURM_CPUS_PER_TASK:-1} "
-        "--g ${SLURM_JOB_NODELIST:-localhost} --h ${SLURM_PROCID:-7} --i ${SLURM_TASKS_PER_NODE:-1}",
+        "--g ${SLURM_JOB_NODELIST:-localhost} --h ${SLURM_TASKS_PER_NODE:-1}",
     ),
     "defaults of what is not set": _job(
         "--nodes=1 --gres=gpu:4",
