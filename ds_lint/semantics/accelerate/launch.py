@@ -233,7 +233,8 @@ class AccelerateLaunch:
             defaults["num_processes"] = 1
         for name, facts in self.keys.items():
             member = self.root.member(name)
-            is_section = name in SECTIONS and (member is None or member.value.kind in ("object", "null"))
+            is_section = name in SECTIONS and (member is None or member.value.kind == "null")
+            is_section = is_section or (member is not None and member.value.kind == "object")
             if is_section or name in _HANDLED_APART or "converted" in facts or self.value(name) is not None:
                 continue
             if member is not None:

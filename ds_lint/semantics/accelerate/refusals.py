@@ -8,7 +8,9 @@ Sources: ``_validate_launch_command`` in ``accelerate/commands/launch.py``, ``pr
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.accelerate.compiler import compiler_refusals
 from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag, is_digits
+from ds_lint.semantics.accelerate.fp8 import fp8_refusals
 from ds_lint.semantics.accelerate.fsdp_refusals import fsdp_refusals
 from ds_lint.semantics.accelerate.launch import last_members, value_of
 from ds_lint.semantics.accelerate.parallelism import parallelism_refusals
@@ -43,10 +45,13 @@ def refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     yield from _processes(launch)
     yield from _precision(launch)
     yield from _port(launch)
+    yield from fp8_refusals(launch)
     if launch.launcher == "deepspeed":
         yield from _deepspeed(launch)
     else:
-        yield from _dynamo(launch)
+        yield from compiler_refusals(launch)
+    if launch.launcher == "simple":
+        yield from _on_cpu(launch)
     if launch.launcher == "multi_gpu":
         yield from fsdp_refusals(launch)
     yield from parallelism_refusals(launch)
@@ -85,7 +90,11 @@ def _kinds(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 
 
 def _sagemaker(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
-    """The keys without which SageMaker's file is refused."""
+    """The keys without which SageMaker's file is refused, and the type of run that it never is."""
+    kind = launch.root.member("distributed_type")
+    if launch.distributed_type == "NO" and kind is not None and launch.does("processes-are-added-for-sagemaker"):
+        problem = "NO, for which accelerate adds `num_processes`, a key that it does not know for SageMaker"
+        yield wrong(("distributed_type",), kind, problem, "Write `DATA_PARALLEL` or `MODEL_PARALLEL`.")
     for name, facts in launch.keys.items():
         is_set = {"default", "default_is"} & facts.keys() or name in _SET_BY_ACCELERATE
         if not is_set and launch.root.member(name) is None:
@@ -202,6 +211,22 @@ def _counts_ranks(value: Any) -> bool:
     return text in _PROCESS_WORDS or (is_integer(text) and int(text) > 0)
 
 
+def _on_cpu(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """The switch and the address that a process without torchrun gets as texts."""
+    setting = launch.setting("use_cpu")
+    is_read = not launch.value("cpu") and launch.does("use-cpu-is-a-flag")
+    member = launch.root.member("use_cpu")
+    if member is not None and member.value.kind == "object":
+        yield wrong(("use_cpu",), member, "a mapping", "Write `true` or `false`.")
+    elif is_read and member is not None and setting.value is not UNKNOWN and flag(setting.value) is None:
+        yield of(setting, "use_cpu", "neither true nor false", "Write `true` or `false`.")
+    address, machines = launch.setting("main_process_ip"), launch.value("num_machines")
+    ranks = launch.value("num_processes")
+    several = any(isinstance(one, (int, float)) and one > 1 for one in (ranks, machines))
+    if several and address.value not in (None, UNKNOWN) and not isinstance(address.value, str):
+        yield of(address, "main_process_ip", f"{kind_of(address.value)}, not a string", "Write it in quotes.")
+
+
 def _precision(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     setting, words = launch.setting("mixed_precision"), launch.words("PrecisionType")
     value, instead = setting.value, None
@@ -229,19 +254,6 @@ def _port(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield _no_number(setting, "main_process_port")
     elif not 0 <= value <= 65535:
         yield of(setting, "main_process_port", "not a port", "Write a number from 0 to 65535; 0 finds a free port.")
-
-
-def _dynamo(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
-    """The compiler, which DeepSpeed's launcher does not look at."""
-    setting, words = launch.setting("dynamo_backend"), launch.words("DynamoBackend")
-    value = setting.value
-    if value in (None, UNKNOWN) or (isinstance(value, str) and (value.upper() in words or not words)):
-        return
-    if value is False:
-        problem, advice = "a bare `no`, which YAML reads as false", "Write `'no'` in quotes."
-        yield of(setting, "dynamo_backend", problem, advice, instead="no")
-    else:
-        yield of(setting, "dynamo_backend", f"not one of {listed(words)}", "Write one of these words.")
 
 
 def _deepspeed(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
