@@ -9,7 +9,7 @@ from ds_lint.commands.failures import unless_it_fails
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.source.documents import configs_found_in, configs_in, unparsed
 from ds_lint.source.files import MOST_BYTES, TooLargeError, bytes_of
-from ds_lint.source.languages import JSON, language_of
+from ds_lint.source.languages import JSON, YAML, language_of
 from ds_lint.targets.directories import repository_of
 from ds_lint.targets.text import shown
 
@@ -59,6 +59,7 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
         )
         if not options.detect:
             reached.complain_of_others(named, found, session, unreadable)
+    found += _of_flags(options, session, unreadable)
     if any(document.kind == "recipe" for _, document in found):
         from ds_lint.commands.recipe_configs import with_named_configs  # few projects have one
 
@@ -67,6 +68,31 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
         from ds_lint.session.launched import add_launches  # a config alone has none
 
         add_launches(found, session, lambda work, path: unless_it_fails(work, path, unreadable))
+    return found
+
+
+def _of_flags(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[str, Document]]:
+    """The configs that commands of the named scripts, or of those in a named folder, make of their flags."""
+    scripts: list[tuple[str, str]] = []
+    for path in options.paths:
+        if path == STANDARD_INPUT or path.endswith((*JSON, *YAML, ".py")):
+            continue
+        if os.path.isdir(path) and not session.forbids(path, is_folder=True):
+            from ds_lint.project.launches import scripts_with_flags  # a file alone needs none of it
+
+            scripts += (
+                (path, one) for one in scripts_with_flags(path, session.leaves_out, session.respects_gitignore(path))
+            )
+        elif _is_file(path, session):
+            scripts.append((path, path))
+    found: list[tuple[str, Document]] = []
+    for given, path in scripts:
+        from ds_lint.session.flag_configs import flag_configs
+        from ds_lint.session.reached import project_of
+
+        directory = given if os.path.isdir(given) else project_of(path)
+        made = unless_it_fails(lambda: list(flag_configs(path, directory)), path, unreadable)  # noqa: B023 - called at once
+        found += ((given, document) for document in made or [])
     return found
 
 

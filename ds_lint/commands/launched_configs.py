@@ -108,6 +108,11 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
     from ds_lint.source import documents
     from ds_lint.source.files import bytes_of
 
+    from ds_lint.session.flag_configs import flag_config
+
+    made = flag_config(launch)
+    if made is not None:
+        return _read(made, with_material(launch, session.context(made.path).basis.but(policies=())), session)
     paths = list(project.named_by(launch, by))
     if launch.written:
         paths.insert(0, launch.document.path)

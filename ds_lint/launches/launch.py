@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launchers import LAUNCHERS, by_module
@@ -90,6 +92,11 @@ class Launch(NamedTuple):
         """The first word behind the script; empty if it is an option, or not known."""
         first = (self.flags[0] if self.flags else None) or "-"
         return "" if first.startswith("-") or self.loose else first
+
+    def names_yaml(self, path: str) -> bool:
+        """Whether this is ``accelerate launch`` with a YAML of that name."""
+        named = self.accelerate_config if self.launcher == "accelerate" else None
+        return named is not None and posixpath.basename(named) == os.path.basename(path)
 
     @property
     def framework(self) -> Framework | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.semantics.config import Config
-from ds_lint.source.tree import Node, Span
+from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
 
     is_trainer = basis.stack == "trainer" or (basis.stack is None and basis.facts.training is not None)
     basis = basis.but(stack="trainer" if is_trainer else "accelerate")
-    file = AccelerateFile(document, basis.knowledge)
+    file = AccelerateFile(document, basis.knowledge, _flags_beside(document, basis))
     config = Config(document, file.made.root if file.made is not None else Node("missing", Span(0, 0)), basis)
     config.accelerate = file
     if file.launch is not None and config.facts.training is not None:
@@ -84,6 +84,17 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
     if (word := next(enabled, None)) is not None:
         replace_precision(file.made, word)
     return fill_in(config)
+
+
+def _flags_beside(document: Document, basis: Basis) -> list[Member]:
+    """The flags of the launch that names the YAML, which come before what is in it."""
+    launch = basis.facts.launch
+    if launch is None or document.command is not None or not launch.launch.names_yaml(document.path):
+        return []
+    return [
+        Member(name, Span(0, 0), Node("template" if value is None else "string", Span(0, 0), value or ""))
+        for name, value in launch.launch.surroundings.options
+    ]
 
 
 def _from_call(document: Document, basis: Basis) -> Config:

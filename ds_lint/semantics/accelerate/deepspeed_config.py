@@ -63,6 +63,9 @@ def made_by_launch(launch: AccelerateLaunch) -> MadeConfig:
     section = launch.root.member("deepspeed_config")
     stated = section or launch.root.member("distributed_type")
     around = ("deepspeed_config",) if section is not None else ("distributed_type",)
+    if launch.is_command:
+        around = ("use_deepspeed",)
+        stated = next((one for one in launch.flags if one.key == around[0]), stated)
     made = MadeConfig(around, stated.key_span if stated is not None else launch.root.span)
     fill(made, _fields(launch))
     add_precision(made, launch.setting(PRECISION))

@@ -6,33 +6,43 @@ from ds_lint.knowledge.stacks import beginning
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import PRECISION, config_file, made_by_launch, setting_of
 from ds_lint.semantics.accelerate.launch import AccelerateLaunch
+from ds_lint.source.tree import Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.source.document import Document
-    from ds_lint.source.tree import KeyPath
+    from ds_lint.source.tree import KeyPath, Member
 
 
 class AccelerateFile:
-    """The launch that a file describes, and the DeepSpeed config that the plugin makes of it.
+    """The launch that a file or the flags of a command describe, and the DeepSpeed config that the plugin makes of it.
 
     ``launch`` is None for a file that cannot be read, or that is not a mapping; ``made`` if no config is made: the run
     is of another type, or the settings name a file.
     """
 
-    __slots__ = ("launch", "made")
+    __slots__ = ("is_command", "launch", "made")
 
-    def __init__(self, document: Document, knowledge: Knowledge) -> None:
+    def __init__(self, document: Document, knowledge: Knowledge, flags: Sequence[Member] = ()) -> None:
         root = document.root
-        is_read = root is not None and root.kind == "object" and not document.issues
-        self.launch = AccelerateLaunch(root, knowledge) if is_read and root is not None else None
+        self.is_command = document.command is not None
+        self.launch: AccelerateLaunch | None = None
+        if root is not None and root.kind == "object" and not document.issues:
+            if self.is_command:
+                no_file = Node("object", root.span)
+                self.launch = AccelerateLaunch(no_file, knowledge, root.members, is_command=True)
+            else:
+                self.launch = AccelerateLaunch(root, knowledge, flags)
         self.made = made_by_launch(self.launch) if self.launch is not None and _makes_config(self.launch) else None
 
     def key(self, path: KeyPath | None) -> KeyPath | None:
-        """The key of the YAML for a key of the config that is made of it."""
+        """The key of the YAML for a key of the config that is made of it; of flags, the config is all there is."""
+        if self.is_command:
+            return path
         return self.made.source(path) if self.made is not None else path
 
     def is_default(self, path: KeyPath) -> bool:
@@ -69,6 +79,10 @@ class AccelerateFile:
     def advice(self, path: KeyPath | None) -> str:
         """Where in the YAML to do what a message advises for a key of the config that is made of it."""
         name = setting_of(path)
+        if self.is_command:
+            if name is not None:
+                return f"Of this command, the flag is `--{name}`."
+            return "Here, name a DeepSpeed config with `--deepspeed_config_file`, and set it there."
         if name is not None:
             return f"In this file, the setting is `{name if name == PRECISION else f'deepspeed_config.{name}'}`."
         return "In this file, name a DeepSpeed config with `deepspeed_config.deepspeed_config_file`, and set it there."

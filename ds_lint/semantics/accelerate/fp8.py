@@ -42,9 +42,7 @@ def fp8_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         meant = str(backend).upper()
         advice = f"Write `{meant}`." if meant in backends else "Write one of these words."
         instead = meant if meant in backends else None
-        yield of(
-            setting, "fp8_backend", f"not one of {listed(backends)}", advice, stage="initialize", instead=instead
-        )
+        yield of(setting, "fp8_backend", f"not one of {listed(backends)}", advice, stage="initialize", instead=instead)
         return
     for name in _FLAGS.get(str(backend), ()):
         one = launch.setting(name)
@@ -82,9 +80,7 @@ def _transformer_engine(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     for name in _WORDS:
         setting, words = launch.setting(name), _choices(launch, name)
         if setting.value not in (None, UNKNOWN) and str(setting.value).upper() not in [one.upper() for one in words]:
-            yield of(
-                setting, name, f"not one of {listed(words)}", "Write one of these words.", stage="initialize"
-            )
+            yield of(setting, name, f"not one of {listed(words)}", "Write one of these words.", stage="initialize")
 
 
 def _ms_amp(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
@@ -95,7 +91,9 @@ def _ms_amp(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         )
     backend = launch.setting("fp8_backend")
     if launch.value("use_fsdp"):
-        yield of(backend, "fp8_backend", "MSAMP, which does not run with FSDP", "Write `TE` or `AO`.", stage="initialize")
+        yield of(
+            backend, "fp8_backend", "MSAMP, which does not run with FSDP", "Write `TE` or `AO`.", stage="initialize"
+        )
     elif launch.launcher == "deepspeed" and config_file(launch) is None and _is_stage_3(launch.value("zero_stage")):
         advice = "Write `zero_stage: 2`, or another backend."
         yield of(backend, "fp8_backend", "MSAMP, which does not run at ZeRO stage 3", advice, stage="initialize")

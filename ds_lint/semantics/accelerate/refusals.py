@@ -10,6 +10,7 @@ from __future__ import annotations
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.compiler import compiler_refusals
 from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag, is_digits
+from ds_lint.semantics.accelerate.flags import problem_of_flag
 from ds_lint.semantics.accelerate.fp8 import fp8_refusals
 from ds_lint.semantics.accelerate.fsdp_refusals import fsdp_refusals
 from ds_lint.semantics.accelerate.launch import last_members, value_of
@@ -34,6 +35,7 @@ STANDARD = "standard"  # the launcher for several machines that is torchrun
 
 def refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """Everything in the values of a file that keeps a run from its start; unknown keys are another matter."""
+    yield from _flags(launch)
     yield from _kinds(launch)
     if launch.is_sagemaker:
         yield from _sagemaker(launch)
@@ -50,15 +52,28 @@ def refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield from _deepspeed(launch)
     else:
         yield from compiler_refusals(launch)
+    yield from _cpu(launch)
     if launch.launcher == "simple":
-        yield from _on_cpu(launch)
+        yield from _address(launch)
     if launch.launcher == "multi_gpu":
         yield from fsdp_refusals(launch)
     yield from parallelism_refusals(launch)
 
 
+def _flags(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """The values of flags that the parser refuses; which of a launch with a file is another matter."""
+    facts = launch.table("launch_arguments")
+    for member in launch.flags if launch.is_command else ():
+        text = member.value.value if member.value.kind == "string" else None
+        problem = problem_of_flag(None if text is None else str(text), facts.get(member.key, {}))
+        if problem is not None:
+            yield wrong((member.key,), member, problem, "Write such a value.")
+
+
 def _kinds(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """The words that say what the file is for."""
+    if launch.is_command:
+        return
     environment, kind = launch.root.member("compute_environment"), launch.root.member("distributed_type")
     words = launch.words("ComputeEnvironment")
     if (
@@ -77,7 +92,7 @@ def _kinds(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
             label="no `distributed_type`",
         )
         return
-    value = launch.distributed_type
+    value = value_of(kind.value)
     words = launch.words("SageMakerDistributedType" if launch.is_sagemaker else "DistributedType")
     if isinstance(value, str) and value not in words and words:
         meant = next((word for word in words if word == value.upper().replace("-", "_")), None)
@@ -113,7 +128,7 @@ _SET_BY_ACCELERATE = ("compute_environment", "distributed_type", "mixed_precisio
 
 def _gpu_ids(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     member, value = launch.root.member("gpu_ids"), launch.value("gpu_ids")
-    if member is None or value is UNKNOWN:
+    if member is None or value is UNKNOWN or launch.setting("gpu_ids").path != ("gpu_ids",):
         return
     if not isinstance(value, str):
         written = ",".join(str(one) for one in value) if isinstance(value, list) else str(value)
@@ -211,19 +226,21 @@ def _counts_ranks(value: Any) -> bool:
     return text in _PROCESS_WORDS or (is_integer(text) and int(text) > 0)
 
 
-def _on_cpu(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
-    """The switch and the address that a process without torchrun gets as texts."""
-    setting = launch.setting("use_cpu")
-    is_read = not launch.value("cpu") and launch.does("use-cpu-is-a-flag")
-    member = launch.root.member("use_cpu")
+def _cpu(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """The switch, a mapping of which is copied as a section is; without torchrun, its text has to be a flag."""
+    setting, member = launch.setting("use_cpu"), launch.root.member("use_cpu")
+    is_read = launch.launcher == "simple" and not launch.value("cpu") and launch.does("use-cpu-is-a-flag")
     if member is not None and member.value.kind == "object":
         yield wrong(("use_cpu",), member, "a mapping", "Write `true` or `false`.")
     elif is_read and member is not None and setting.value is not UNKNOWN and flag(setting.value) is None:
         yield of(setting, "use_cpu", "neither true nor false", "Write `true` or `false`.")
+
+
+def _address(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """The address that processes without torchrun get as a text."""
     address, machines = launch.setting("main_process_ip"), launch.value("num_machines")
-    ranks = launch.value("num_processes")
-    several = any(isinstance(one, (int, float)) and one > 1 for one in (ranks, machines))
-    if several and address.value not in (None, UNKNOWN) and not isinstance(address.value, str):
+    is_several = any(isinstance(one, (int, float)) and one > 1 for one in (launch.value("num_processes"), machines))
+    if is_several and address.value not in (None, UNKNOWN) and not isinstance(address.value, str):
         yield of(address, "main_process_ip", f"{kind_of(address.value)}, not a string", "Write it in quotes.")
 
 
@@ -271,7 +288,29 @@ def _deepspeed(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield from _plugin(launch)
     elif file.value == "":
         yield of(file, "deepspeed_config_file", "empty", "Write the path of the DeepSpeed config, or delete the key.")
+    elif file.value is not UNKNOWN and not isinstance(file.value, str):
+        advice = "Write the path of the DeepSpeed config."
+        yield of(file, "deepspeed_config_file", f"{kind_of(file.value)}, not a path", advice, stage="initialize")
     yield from _zero3_init(launch)
+    yield from _expert_classes(launch)
+
+
+def _expert_classes(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """Names that no class of a model can have; source: ``set_moe_leaf_modules`` of the plugin."""
+    setting = launch.setting("deepspeed_moe_layer_cls_names")
+    if setting.value in (None, UNKNOWN):
+        return
+    wrong_ones = [name for name in str(setting.value).split(",") if not name.isidentifier()]
+    if wrong_ones and launch.has_plugin_field("transformer_moe_cls_names"):
+        yield LaunchRefusal(
+            setting.path,
+            setting.member,
+            f'`deepspeed_moe_layer_cls_names` names a class "{wrong_ones[0]}", which no model has: '
+            "`accelerator.prepare` raises",
+            "Write the names in one string, separated by commas without spaces, such as `MixtralSparseMoeBlock`.",
+            stage="initialize",
+            label="not the name of a class",
+        )
 
 
 def _plugin(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
