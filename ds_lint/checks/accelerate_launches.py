@@ -5,6 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import OVERRIDDEN, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.facts.accelerator_precision import AcceleratorPrecision, accelerator_precision, script_precision
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.launch import DEEPSPEED, FLAGS_OF_TYPE
 from ds_lint.source.tree import dotted
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member
 
-_BY_TORCHRUN = ("deepspeed", "multi_gpu")  # launchers of ``accelerate/commands/launch.py`` that start several ranks
 _SECTIONS = ("deepspeed_config", "fsdp_config")  # whose settings are of the run, not of its machines
 
 
@@ -78,6 +78,97 @@ def setting_overruled_at_launch(config: Config) -> Iterator[Problem]:
             if flag.value.kind == "template" or str(given).lower() == str(written).lower():
                 continue
             yield _overruled(launched, launch, path, member, f"--{name} {given}".rstrip(), file_counts=counts)
+
+
+@rule("DS664", "precisions-contradict", severity="error", effects=("rejected",), elsewhere=True)
+def precisions_contradict(config: Config) -> Iterator[Problem]:
+    """A config that switches on another 16 bit format than ``Accelerator`` runs with.
+
+    Source: ``set_mixed_precision`` of ``DeepSpeedPlugin`` in ``accelerate/utils/dataclasses.py``.
+    """
+    given = _given_precision(config)
+    other = _OTHER.get(given.word) if given is not None else None
+    member = config.member(other, "enabled") if other is not None else None
+    if given is None or other is None or member is None or not _is_true(member.value.value):
+        return
+    yield Problem(
+        (other, "enabled"),
+        member.value.span,
+        f"{given.origin} contradicts `{other}.enabled` of the config: `Accelerator()` raises",
+        {"accelerate": rejected("initialize")},
+        help=f'Write `"{other}": {{"enabled": "auto"}}`, which follows `mixed_precision`, or set that to {other}.',
+        label=f"{other}",
+        related=given.related,
+        subject=given.word,
+    )
+
+
+@rule("DS665", "precision-overruled", severity="warning", effects=("overridden",), elsewhere=True)
+def precision_overruled(config: Config) -> Iterator[Problem]:
+    """A precision that does not count: of the command beside the script's, or of either beside the config's.
+
+    Sources: ``AcceleratorState.__init__`` in ``accelerate/state.py``, and ``set_mixed_precision`` of ``DeepSpeedPlugin``.
+    """
+    launch = config.facts.launch
+    if launch is None or config.stacks != ("accelerate",):
+        return
+    if config.accelerate is not None:
+        yield from _overruled_by_script(config, launch)
+        return
+    given = _given_precision(config)
+    dtype = _DTYPES.get(given.word) if given is not None else None
+    member = config.member(dtype, "enabled") if dtype is not None else None
+    if given is None or dtype is None or member is None or member.value.value is not False:
+        return
+    if (other := config.member(_OTHER[given.word], "enabled")) is not None and _is_true(other.value.value):
+        return
+    yield Problem(
+        (dtype, "enabled"),
+        member.value.span,
+        f"`{dtype}.enabled` false of the config overrides {given.origin}: the run trains in fp32",
+        {"accelerate": OVERRIDDEN},
+        help=f'Write `"{dtype}": {{"enabled": "auto"}}`, which follows `mixed_precision`.',
+        label="counts",
+        related=given.related,
+        subject=given.word,
+    )
+
+
+def _overruled_by_script(config: Config, launched: LaunchFacts) -> Iterator[Problem]:
+    """The precision of a YAML or of flags, for which the script has another."""
+    launch = config.accelerate.launch if config.accelerate is not None else None
+    own, setting = script_precision(launched), launch.setting("mixed_precision") if launch is not None else None
+    if own is None or setting is None or setting.path is None or setting.member is None or own.word is UNKNOWN:
+        return
+    if not isinstance(setting.value, str) or setting.value.lower() == own.word:
+        return
+    key = ("bf16" if setting.value.lower() == "bf16" else "fp16", "enabled")
+    yield Problem(
+        key,
+        setting.member.value.span,
+        f"{own.origin} overrides `mixed_precision` {setting.value} of the launch",
+        {"accelerate": OVERRIDDEN},
+        help="Write the precision in one of the two places.",
+        label="not used",
+        related=own.related,
+        subject=(own.word, setting.value),
+        severity="info",
+    )
+
+
+def _given_precision(config: Config) -> AcceleratorPrecision | None:
+    launch = config.facts.launch
+    if launch is None or config.stacks != ("accelerate",) or config.accelerate is not None or config.call is not None:
+        return None
+    return accelerator_precision(launch)
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+_OTHER = {"fp16": "bf16", "bf16": "fp16", "fp8": "fp16"}
+_DTYPES = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}
 
 
 def _overruled(

@@ -73,12 +73,13 @@ class ClipCall(NamedTuple):
 class TrainingLoop(NamedTuple):
     """What a script does itself that the engine does too; None for what it does not do, or not for certain.
 
-    ``accumulation`` is what ``Accelerator`` gets. ``backward`` is the call that Accelerate or the engine makes
+    ``accumulation`` and ``precision`` are what ``Accelerator`` gets. ``backward`` is the call that Accelerate or the engine makes
     gradients with, and ``bare`` one of torch, where there is no other. ``may_accumulate`` says that something of the
     script decides when gradients are applied. ``divisor`` is what the loss is divided by.
     """
 
     accumulation: LoopNumber | None
+    precision: LoopNumber | None
     backward: LoopCall | None
     bare: LoopCall | None
     may_accumulate: bool
@@ -110,6 +111,7 @@ class _LoopReader:
         backward = next((call for call in own if self._is_owner(call) and self._loop(call) is not None), None)
         return TrainingLoop(
             accumulation=self._accumulation(),
+            precision=self._precision(),
             backward=_call(backward) if backward is not None else None,
             bare=self._bare(own),
             may_accumulate=self._may_accumulate(backward),
@@ -134,6 +136,13 @@ class _LoopReader:
             given = keyword(plugin, "num_steps") or next(iter(plugin.args[:1]), None)
         else:
             given = keyword(call, _STEPS)
+        return self._number(given) if given is not None else None
+
+    def _precision(self) -> LoopNumber | None:
+        """The precision that the only ``Accelerator`` gets."""
+        if len(self.accelerators) != 1 or any(one.arg is None for one in self.accelerators[0].keywords):
+            return None
+        given = keyword(self.accelerators[0], "mixed_precision")
         return self._number(given) if given is not None else None
 
     def _changes_config(self) -> bool:

@@ -75,6 +75,12 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
     if file.launch is not None and config.facts.training is not None:
         arguments = (config.argument(name) for name in ("fsdp", "deepspeed"))
         file.launch.has_own_plugin = any(one is None or bool(one.value) for one in arguments)
+    if config.facts.launch is not None and config.facts.training is None and file.made is not None:
+        from ds_lint.facts.accelerator_precision import script_precision
+
+        own = script_precision(config.facts.launch)
+        if own is not None:
+            file.replace_precision(own.word)
     if config.facts.training is None or file.made is None:
         return config
     from ds_lint.semantics.accelerate.deepspeed_config import replace_precision

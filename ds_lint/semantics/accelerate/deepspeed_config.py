@@ -104,7 +104,7 @@ def add_precision(made: MadeConfig, precision: SourceSetting) -> None:
     made.add(("bf16", "enabled"), word if word is UNKNOWN else word in ("bf16", "fp8"), precision)
 
 
-def replace_precision(made: MadeConfig, word: str) -> None:
+def replace_precision(made: MadeConfig, word: Any) -> None:
     """Write what ``set_mixed_precision`` adds for a precision of the training arguments, which override the YAML."""
     made.remove("fp16")
     made.remove("bf16")

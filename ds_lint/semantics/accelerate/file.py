@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from ds_lint.knowledge.stacks import beginning
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import PRECISION, config_file, made_by_launch, setting_of
+from ds_lint.semantics.accelerate.deepspeed_config import (
+    PRECISION,
+    config_file,
+    made_by_launch,
+    replace_precision,
+    setting_of,
+)
 from ds_lint.semantics.accelerate.launch import AccelerateLaunch
 from ds_lint.source.tree import Node
 
@@ -59,6 +65,11 @@ class AccelerateFile:
         """The precision that ``Accelerator()`` gets from the environment, unless the script names one."""
         word = self.launch.value("mixed_precision") if self.launch is not None else UNKNOWN
         return word.lower() if isinstance(word, str) else UNKNOWN
+
+    def replace_precision(self, word: Any) -> None:
+        """Let the script's precision count; UNKNOWN if it is not known."""
+        if self.made is not None:
+            replace_precision(self.made, word)
 
     @property
     def unchecked(self) -> list[str]:
