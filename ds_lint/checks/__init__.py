@@ -104,7 +104,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_older_release, ("releases",)),
     (_has_policies, ("policy",)),
     (_was_run, ("smoke",)),
-    (_is_accelerates, ("accelerate",)),
+    (_is_accelerates, ("accelerate", "accelerate_machines")),
     (_is_call, ("calls",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
