@@ -19,7 +19,8 @@ from ds_lint.fixes import edits
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.suggestions import choice, is_typo
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag
+from ds_lint.semantics.accelerate.conversions import flag
+from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file
 from ds_lint.semantics.accelerate.fsdp import NO_WRAP, SIZE, FsdpPlugin
 from ds_lint.semantics.accelerate.launch import FSDP
 from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
@@ -567,8 +568,8 @@ def _misread_save(launch: AccelerateLaunch, config: Config) -> Iterator[Problem]
             _value_span(setting.member),
             _of_flag(
                 setting.path,
-                f"`zero3_save_16bit_model` is {_quoted(setting.value)}, which accelerate reads as false: only `true` is "
-                "on",
+                f"`zero3_save_16bit_model` is {_quoted(setting.value)}, which accelerate reads as false: only `true` "
+                "is on",
                 launch,
             ),
             WRONG_RESULT,

@@ -107,7 +107,8 @@ def precisions_contradict(config: Config) -> Iterator[Problem]:
 def precision_overruled(config: Config) -> Iterator[Problem]:
     """A precision that does not count: of the command beside the script's, or of either beside the config's.
 
-    Sources: ``AcceleratorState.__init__`` in ``accelerate/state.py``, and ``set_mixed_precision`` of ``DeepSpeedPlugin``.
+    Sources: ``AcceleratorState.__init__`` in ``accelerate/state.py``, and ``set_mixed_precision`` in
+    ``utils/dataclasses.py``.
     """
     launch = config.facts.launch
     if launch is None or config.stacks != ("accelerate",):

@@ -24,8 +24,10 @@ def machine_rank_out_of_range(config: Config) -> Iterator[Problem]:
     compare it with that of the machines.
     """
     launch = _by_torchrun(config)
-    rank, machines = (launch.value("machine_rank"), launch.value("num_machines")) if launch is not None else (None, 0)
-    if launch is None or not is_integer(rank) or 0 <= int(rank) < machines:
+    if launch is None:
+        return
+    rank, machines = launch.value("machine_rank"), launch.value("num_machines")
+    if not is_integer(rank) or 0 <= int(rank) < machines:
         return
     key, span = _place(config, launch, "machine_rank")
     yield Problem(
@@ -72,8 +74,10 @@ def _by_torchrun(config: Config) -> AccelerateLaunch | None:
     if launch is None or not launch.is_followed or config.document.is_fragment:
         return None
     launched = config.facts.launch
-    if launched is not None and (launched.launch.launcher != "accelerate" or not launched.launch.surroundings.is_complete):
-        return None  # another launcher, or further flags
+    if launched is not None:
+        around = launched.launch.surroundings
+        if launched.launch.launcher != "accelerate" or not around.is_complete:
+            return None  # another launcher, or further flags
     starts = launch.launcher == "multi_gpu" or (
         launch.launcher == "deepspeed" and launch.value("deepspeed_multinode_launcher") == "standard"
     )

@@ -73,9 +73,9 @@ class ClipCall(NamedTuple):
 class TrainingLoop(NamedTuple):
     """What a script does itself that the engine does too; None for what it does not do, or not for certain.
 
-    ``accumulation`` and ``precision`` are what ``Accelerator`` gets. ``backward`` is the call that Accelerate or the engine makes
-    gradients with, and ``bare`` one of torch, where there is no other. ``may_accumulate`` says that something of the
-    script decides when gradients are applied. ``divisor`` is what the loss is divided by.
+    ``accumulation`` and ``precision`` are what ``Accelerator`` gets. ``backward`` is the call that Accelerate or the
+    engine makes gradients with, and ``bare`` one of torch, where there is no other. ``may_accumulate`` says that
+    something of the script decides when gradients are applied. ``divisor`` is what the loss is divided by.
     """
 
     accumulation: LoopNumber | None

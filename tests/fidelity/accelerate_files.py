@@ -40,7 +40,8 @@ SECTION: dict[str, list[Any]] = {
     "offload_optimizer_device": DEVICES, "offload_param_device": DEVICES, "zero3_init_flag": FLAGS,
     "zero3_save_16bit_model": FLAGS, "deepspeed_config_file": ["ds.json", "none", None, "ds.json"],
     "deepspeed_multinode_launcher": ["standard", "pdsh", "slurm", None], "deepspeed_hostfile": ["hosts", None],
-    "deepspeed_moe_layer_cls_names": ["Linear", None, "A,B", "A, B", ["A"], ""], "offload_optimizer_nvme_path": ["/nvme", None],
+    "deepspeed_moe_layer_cls_names": ["Linear", None, "A,B", "A, B", ["A"], ""],
+    "offload_optimizer_nvme_path": ["/nvme", None],
     "deepspeed_exclusion_filter": ["host1", None], "deepspeed_inclusion_filter": ["host1"],
     "stage3_gather_16bit_weights_on_model_save": [True], "max_restarts": [1], "num_processes": [2, 0],
     "mixed_precision": ["bf16", "no", "fp16"], "Zero_Stage": [2], "rdzv_backend": ["c10d"],
@@ -53,7 +54,7 @@ DYNAMO: dict[str, list[Any]] = {
 }  # fmt: skip
 FP8: dict[str, list[Any]] = {
     "backend": ["TE", "te", "MSAMP", "AO", "x", None, "NO"], "fp8_format": ["HYBRID", "E4M3", "hybrid", "x", 1],
-    "margin": [0, "x", 1.5], "interval": [1, "x"], "amax_history_len": [1024, "x"], "opt_level": ["O1", "O2", "o1", "x"],
+    "margin": [0, "x", 1.5], "interval": [1, "x"], "amax_history_len": [1024, "x"], "opt_level": ["O1", "O2", "o1"],
     "amax_compute_algo": ["max", "x"], "amax_compute_algorithm": ["x"], "use_autocast_during_eval": FLAGS,
     "pad_inner_dim": FLAGS, "override_linear_precision": [False, [False, True, False], [True], "x", ["maybe", 1, 1]],
 }  # fmt: skip

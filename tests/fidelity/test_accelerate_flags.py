@@ -115,6 +115,7 @@ def differences(folder: Path, count: int, seed: int) -> tuple[list[str], int]:
     ("count", "seed"), [(200, 1), pytest.param(3000, 2, marks=pytest.mark.long)], ids=["few", "many"]
 )
 def test_flags_and_a_file(count: int, seed: int, tmp_path: Path) -> None:
+    """DS662, DS663: which launcher runs, and with which value of each setting."""
     found, started = differences(tmp_path, count, seed)
     assert started > count / 3
     assert not found, "\n".join(found)

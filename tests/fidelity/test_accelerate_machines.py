@@ -38,12 +38,17 @@ def test_the_script_does_not_begin(tmp_path: Path, unused_port: int) -> None:
         path = tmp_path / f"{name}.yaml"
         path.write_text(text)
         command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), "train.py"]
-        started[name] = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    begun = {}
-    for name, process in started.items():
-        try:
-            begun[name] = b"begun" in process.communicate(timeout=_SECONDS)[0]
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            begun[name] = b"begun" in process.communicate()[0]
+        started[name] = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    begun = {name: "begun" in printed_by(process) for name, process in started.items()}
     assert begun == {"alone": True, "behind": False, "nowhere": False}
+
+
+def printed_by(process: subprocess.Popen[str]) -> str:
+    """What a launch prints until it ends, or its time does."""
+    try:
+        return process.communicate(timeout=_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        return process.communicate()[0]

@@ -68,7 +68,7 @@ def _history(records: dict[str, Facts | None]) -> Facts:
 
 
 def _is_same(one: Facts, other: Facts | None) -> bool:
-    """Whether two records are the same as JSON: 1e8 and 100000000 are equal, and not the same text on a command line."""
+    """Whether two records are the same as JSON: 1e8 and 100000000 are equal, but other texts for a parser."""
     return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 

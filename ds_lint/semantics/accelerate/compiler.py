@@ -1,14 +1,13 @@
-"""The settings of the compiler with which ``accelerate launch`` or ``Accelerator()`` raises; DeepSpeed's launcher does
-not hand them on.
+"""The settings of the compiler with which ``accelerate launch`` or ``Accelerator()`` raises.
 
-Sources: ``prepare_multi_gpu_env`` and ``prepare_simple_launcher_cmd_env`` in ``accelerate/utils/launch.py``, and
-``TorchDynamoPlugin`` in ``utils/dataclasses.py``.
+DeepSpeed's launcher does not hand them on. Sources: ``prepare_multi_gpu_env`` and ``prepare_simple_launcher_cmd_env``
+in ``accelerate/utils/launch.py``, and ``TorchDynamoPlugin`` in ``utils/dataclasses.py``.
 """
 
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.refusal import LaunchRefusal, kind_of, listed, of
 
 TYPE_CHECKING = False
@@ -24,10 +23,9 @@ def compiler_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """The backend, the mode, and the switches, which are texts when the plugin gets them."""
     yield from _backend(launch)
     mode = launch.setting("dynamo_mode")
-    if launch.launcher == "simple" and mode.member is not None and not isinstance(mode.value, str):
-        # ``subprocess.Popen`` takes only texts; the other launcher makes a text of each value.
-        if mode.value is not UNKNOWN:
-            yield of(mode, "dynamo_mode", f"{kind_of(mode.value)}, not a string", "Write `dynamo_mode: default`.")
+    is_text = mode.member is None or mode.value is UNKNOWN or isinstance(mode.value, str)
+    if launch.launcher == "simple" and not is_text:  # for ``subprocess.Popen``; the other launcher makes a text of it
+        yield of(mode, "dynamo_mode", f"{kind_of(mode.value)}, not a string", "Write `dynamo_mode: default`.")
     for name in _FLAGS:
         setting = launch.setting(name)
         if setting.member is not None and setting.value is not UNKNOWN and flag(setting.value) is None:

@@ -7,6 +7,7 @@ YAML says arrives there as the text of an environment variable.
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.accelerate.conversions import is_digits
 from ds_lint.semantics.made_config import MadeConfig, SourceSetting
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import Node, plain
@@ -20,24 +21,12 @@ if TYPE_CHECKING:
 
 PRECISION = "mixed_precision"
 DEVICES = ("offload_optimizer_device", "offload_param_device")
-_TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 
 
 def config_file(launch: AccelerateLaunch) -> SourceSetting | None:
     """The file that the settings name as the DeepSpeed config; None if there is none, and the plugin makes one."""
     setting = launch.setting("deepspeed_config_file")
     return None if setting.value is None or str(setting.value) == "none" else setting
-
-
-def flag(value: Any) -> bool | None:
-    """What accelerate's ``str_to_bool`` makes of a value; None if it raises."""
-    text = str(value).lower()
-    return True if text in _TRUE else False if text in _FALSE else None
-
-
-def is_digits(text: str) -> bool:
-    """Whether the plugin makes an integer of a text."""
-    return text.isdigit() and text.isascii()
 
 
 # The settings behind the keys of the config, whether they are written or not.

@@ -6,7 +6,7 @@ Source: ``launch_command_parser`` in ``accelerate/commands/launch.py``.
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.refusal import is_integer, listed
 
 TYPE_CHECKING = False

@@ -1,5 +1,4 @@
-"""The settings of training in fp8 with which ``accelerate launch``, the recipe of the backend or ``Accelerator()``
-raises.
+"""The settings of training in fp8 with which ``accelerate launch`` or ``Accelerator()`` raises.
 
 Sources: ``setup_fp8_env`` in ``accelerate/utils/launch.py``, ``TERecipeKwargs``, ``AORecipeKwargs``,
 ``MSAMPRecipeKwargs`` and ``DeepSpeedPlugin`` in ``utils/dataclasses.py``, and ``Accelerator.__init__``.
@@ -8,7 +7,8 @@ Sources: ``setup_fp8_env`` in ``accelerate/utils/launch.py``, ``TERecipeKwargs``
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import config_file, flag
+from ds_lint.semantics.accelerate.conversions import flag
+from ds_lint.semantics.accelerate.deepspeed_config import config_file
 from ds_lint.semantics.accelerate.fsdp import LOADING
 from ds_lint.semantics.accelerate.refusal import LaunchRefusal, is_integer, kind_of, listed, of
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.compiler import compiler_refusals
-from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag, is_digits
+from ds_lint.semantics.accelerate.conversions import flag, is_digits
+from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file
 from ds_lint.semantics.accelerate.flags import problem_of_flag
 from ds_lint.semantics.accelerate.fp8 import fp8_refusals
 from ds_lint.semantics.accelerate.fsdp_refusals import fsdp_refusals

@@ -3,9 +3,9 @@
 Standard input has JSON arrays of paths, one array a line; each path lies in a folder of its own. Standard output is one
 JSON object a line, behind a null character.
 Accelerate's own ``launch_command`` runs, with torchrun and the processes that it starts replaced by what the first rank
-does: ``Accelerator()``, ``prepare`` and DeepSpeed's parsing of the config. Ranks of torchrun without DeepSpeed, and those with
-degrees of parallelism, are in a group that torch pretends, on GPUs that are pretended. Names of layers are looked up in
-a model that has them all. The libraries for fp8 are pretended.
+does: ``Accelerator()``, ``prepare`` and DeepSpeed's parsing of the config. Ranks of torchrun without DeepSpeed, and
+those with degrees of parallelism, are in a group that torch pretends, on GPUs that are pretended. Names of layers are
+looked up in a model that has them all. The libraries for fp8 are pretended.
 """
 
 from __future__ import annotations
