@@ -15,6 +15,7 @@ from ds_lint.diagnostics.problem import (
     rejected,
 )
 from ds_lint.diagnostics.rule import rule
+from ds_lint.facts.script_plugin import script_plugin
 from ds_lint.fixes import edits
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.suggestions import choice, is_typo
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Fix
+    from ds_lint.facts.launched import LaunchFacts
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.accelerate.launch import AccelerateLaunch
     from ds_lint.semantics.config import Config
@@ -141,6 +143,8 @@ def accelerate_key_unread(config: Config) -> Iterator[Problem]:
 def settings_beside_config_file(config: Config) -> Iterator[Problem]:
     """Settings that must not stand beside ``deepspeed_config_file``; up to accelerate 0.15 they are ignored."""
     launch = _launch(config)
+    if launch is not None and not launch.is_command and config.facts.launch is not None:
+        yield from _beside_config_of_script(config, launch, config.facts.launch)
     file = config_file(launch) if launch is not None and launch.launcher == "deepspeed" else None
     if launch is None or file is None or file.member is None:
         return
@@ -516,6 +520,23 @@ def _is_left_over(launch: AccelerateLaunch, path: KeyPath) -> bool:
     """Whether a key belongs to another type of run, while the file has the section of its own type."""
     is_section = path[0] in _OF_TYPES and len(path) == 1
     return is_section and any(launch.section(name) and launch.is_read((name,)) for name in _OF_TYPES)
+
+
+def _beside_config_of_script(config: Config, launch: AccelerateLaunch, launched: LaunchFacts) -> Iterator[Problem]:
+    """Settings beside the config that the script gives to a plugin of its own."""
+    plugin = script_plugin(launched)
+    if plugin is None or not plugin.has_config or launch.launcher != "deepspeed":
+        return
+    for path, member in refused_beside_file(launch, config.knowledge.table("accelerate", "beside_file")):
+        yield Problem(
+            path,
+            member.key_span,
+            f"`{path[-1]}` is set beside the config of the script's `DeepSpeedPlugin`, which raises",
+            {"accelerate": rejected("initialize")},
+            help=f"Delete `{path[-1]}`, and set it in the DeepSpeed config: only that decides about it.",
+            label="not beside a config",
+            related=plugin.related,
+        )
 
 
 def _overruled(launch: AccelerateLaunch, file: SourceSetting) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import OVERRIDDEN, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.facts.accelerator_precision import AcceleratorPrecision, accelerator_precision, script_precision
+from ds_lint.facts.script_plugin import script_plugin
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.launch import DEEPSPEED, FLAGS_OF_TYPE
 from ds_lint.source.tree import dotted
@@ -64,6 +65,7 @@ def setting_overruled_at_launch(config: Config) -> Iterator[Problem]:
     Source: ``_validate_launch_command`` in ``accelerate/commands/launch.py``: a flag counts; before accelerate 1.5.0, a
     key of a section did.
     """
+    yield from _replaced_by_script(config)
     launched, launch = _with_flags(config)
     if launched is None or launch is None:
         return
@@ -170,6 +172,30 @@ def _is_true(value: object) -> bool:
 
 _OTHER = {"fp16": "bf16", "bf16": "fp16", "fp8": "fp16"}
 _DTYPES = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}
+
+
+def _replaced_by_script(config: Config) -> Iterator[Problem]:
+    """Settings for which the script's own plugin has another value."""
+    launch = config.accelerate.launch if config.accelerate is not None else None
+    plugin = script_plugin(config.facts.launch) if config.facts.launch is not None and launch is not None else None
+    if launch is None or plugin is None or plugin.has_config:
+        return
+    for name, setting in launch.replaced.items():
+        given = plugin.values.get(name, UNKNOWN)
+        if UNKNOWN in (given, setting.value) or setting.member is None or setting.path is None:
+            continue
+        if str(given).lower() == str(setting.value).lower():
+            continue
+        yield Problem(
+            setting.path,
+            setting.member.value.span,
+            f"`DeepSpeedPlugin({name}={given!r})` of the script overrides `{name}` {setting.value}",
+            OVERRIDDEN,
+            help="Write the value that you want in one of the two places.",
+            label="not used",
+            related=plugin.related,
+            subject=(name, str(given)),
+        )
 
 
 def _overruled(

@@ -75,11 +75,18 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
     if file.launch is not None and config.facts.training is not None:
         arguments = (config.argument(name) for name in ("fsdp", "deepspeed"))
         file.launch.has_own_plugin = any(one is None or bool(one.value) for one in arguments)
-    if config.facts.launch is not None and config.facts.training is None and file.made is not None:
+    launch = config.facts.launch
+    if launch is not None and config.facts.training is None and file.made is not None:
         from ds_lint.facts.accelerator_precision import script_precision
+        from ds_lint.facts.script_plugin import script_plugin
 
-        own = script_precision(config.facts.launch)
-        if own is not None:
+        plugin = script_plugin(launch)
+        if plugin is not None:
+            file.replace(plugin.values, has_config=plugin.has_config or not plugin.is_known)
+            config = Config(document, file.made.root if file.made is not None else Node("missing", Span(0, 0)), basis)
+            config.accelerate = file
+        own = script_precision(launch)
+        if own is not None and file.made is not None:
             file.replace_precision(own.word)
     if config.facts.training is None or file.made is None:
         return config

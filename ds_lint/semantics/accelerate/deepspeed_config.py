@@ -122,6 +122,17 @@ def _fields(launch: AccelerateLaunch) -> dict[str, SourceSetting]:
     return found | {name: SourceSetting("none") for name in paths if launch.has_plugin_field(name)}
 
 
+def field_of_text(name: str, text: str) -> Any:
+    """What the plugin makes of the text of a variable for one of its fields; UNKNOWN if it raises."""
+    if name == "gradient_accumulation_steps":
+        return int(text) if is_digits(text) else text
+    if name == "zero_stage":
+        return _stage(text)
+    if name == "gradient_clipping":
+        return _norm(text, AUTO)
+    return text.lower() == "true" if name == "zero3_save_16bit_model" else text
+
+
 def _steps(value: Any) -> Any:
     text = str(value)
     return int(text) if is_digits(text) else UNKNOWN

@@ -66,6 +66,16 @@ class AccelerateFile:
         word = self.launch.value("mixed_precision") if self.launch is not None else UNKNOWN
         return word.lower() if isinstance(word, str) else UNKNOWN
 
+    def replace(self, values: dict[str, Any], *, has_config: bool) -> None:
+        """Let the keywords of the script's own plugin count; with a whole config, nothing is made of the settings."""
+        if self.launch is None or self.launch.launcher != "deepspeed":
+            return
+        for name, value in values.items():
+            self.launch.replace(name, value)
+        if has_config:
+            self.launch.replace("deepspeed_config_file", UNKNOWN)
+        self.made = made_by_launch(self.launch) if _makes_config(self.launch) else None
+
     def replace_precision(self, word: Any) -> None:
         """Let the script's precision count; UNKNOWN if it is not known."""
         if self.made is not None:

@@ -66,12 +66,12 @@ class AccelerateLaunch:
     of the parser. ``has_own_plugin`` says that the training arguments, and not the file, decide how FSDP is set up.
     ``flags`` has the members of the flags of the command, which come first; ``is_command`` says that there is no file.
     ``overruled`` has the keys of the file for which a flag counts, with its name, and ``outweighed`` those for which a
-    flag does not, in older releases.
+    flag does not, in older releases. ``replaced`` has the settings for which the script's own plugin has others.
     """
 
     __slots__ = (
         "_given", "_knowledge", "arguments", "flags", "has_own_plugin", "is_command", "is_sagemaker", "keys", "landed",
-        "outweighed", "overruled", "root", "settings",
+        "outweighed", "overruled", "replaced", "root", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +93,7 @@ class AccelerateLaunch:
         self.landed: dict[KeyPath, str] = {}
         self.overruled: dict[KeyPath, str] = {}
         self.outweighed: dict[KeyPath, str] = {}
+        self.replaced: dict[str, SourceSetting] = {}
         for member in flags:
             name = member.key
             if name in flag_facts:
@@ -162,6 +163,11 @@ class AccelerateLaunch:
     def words(self, name: str) -> list[str]:
         """The words that an enumeration of accelerate takes; none where the release has no such enumeration."""
         return self._knowledge.table("accelerate", "words").get(name, {}).get("choices", [])
+
+    def replace(self, name: str, value: Any) -> None:
+        """Let a keyword of the script's own plugin count instead of a setting."""
+        self.replaced[name] = self.setting(name)
+        self.settings[name] = SourceSetting(value)
 
     def value(self, name: str) -> Any:
         """A value of the namespace; None where it has no such name."""
