@@ -91,6 +91,31 @@ def test_what_flags_say(project, flags, expected):
     assert codes == expected
 
 
+VARIABLES = "export ACCELERATE_USE_DEEPSPEED=true ACCELERATE_DEEPSPEED_ZERO_STAGE=3"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("", ["DS703"]),
+        (" ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL=true", []),
+        (" ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL=yes", ["DS655", "DS703"]),
+        (" ACCELERATE_DEEPSPEED_CONFIG_FILE=ds.json", []),
+        (" ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE=gpu", ["DS201", "DS703"]),
+    ],
+)
+def test_variables_are_a_config_for_torchrun(project, lines, expected):
+    report = project(f"{VARIABLES}{lines}\ntorchrun --nproc_per_node 2 train.py\n")
+    assert sorted(code for code, _, _ in found(report)) == expected
+
+
+def test_variables_count_for_what_neither_flags_nor_file_set(project):
+    variables = "export ACCELERATE_GRADIENT_CLIPPING=0 ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE=gpu\n"
+    launch = "accelerate launch --config_file acc.yaml train.py\n"
+    report = project(variables + launch, files={"acc.yaml": YAML})
+    assert [code for code, _, _ in found(report)] == ["DS201"]
+
+
 def test_two_launches_are_two_configs(project):
     command = f"{LAUNCH} --zero_stage 4 train.py\n{LAUNCH} --zero_stage 5 train.py\n"
     report = project(command)

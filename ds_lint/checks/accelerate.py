@@ -405,7 +405,7 @@ def _of_flag(path: KeyPath | None, message: str, launch: AccelerateLaunch | None
     """A message about a setting that is a flag of a command names it with its dashes."""
     if path is None or launch is None or not launch.is_command:
         return message
-    return message.replace(f"`{path[0]}`", f"`--{path[0]}`")
+    return message.replace(f"`{path[0]}`", f"`{launch.shown(path[0])}`")
 
 
 def _launch(config: Config) -> AccelerateLaunch | None:

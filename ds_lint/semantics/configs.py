@@ -70,6 +70,8 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
     is_trainer = basis.stack == "trainer" or (basis.stack is None and basis.facts.training is not None)
     basis = basis.but(stack="trainer" if is_trainer else "accelerate")
     file = AccelerateFile(document, basis.knowledge, _flags_beside(document, basis))
+    if basis.facts.launch is not None and document.command is None:
+        file.inherit(basis.facts.launch.launch.environment)
     config = Config(document, file.made.root if file.made is not None else Node("missing", Span(0, 0)), basis)
     config.accelerate = file
     if file.launch is not None and config.facts.training is not None:

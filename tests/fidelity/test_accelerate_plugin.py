@@ -15,6 +15,7 @@ from ds_lint.facts import Facts
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.launches import files
+from ds_lint.launches.flag_config import document_of_flags
 from ds_lint.launches.training_script import read_training_script
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
@@ -74,6 +75,37 @@ def test_keywords_come_before_the_file(keywords: str) -> None:
         return
     del real["steps_per_print"]
     assert made is not None
+    assert {name: value for name, value in made.items() if name not in ("fp16", "bf16")} == real
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"DEEPSPEED_ZERO_STAGE": "3"},
+        {"GRADIENT_CLIPPING": "0.5", "GRADIENT_ACCUMULATION_STEPS": "4"},
+        {"DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE": "nvme", "DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH": "/nvme"},
+        {"DEEPSPEED_ZERO3_SAVE_16BIT_MODEL": "true", "DEEPSPEED_OFFLOAD_PARAM_DEVICE": "cpu"},
+    ],
+)
+def test_variables_make_a_config(given: dict[str, str]) -> None:
+    """Without ``accelerate launch``, the plugin reads what the script that launches exports."""
+    variables = {"ACCELERATE_USE_DEEPSPEED": "true", **{f"ACCELERATE_{name}": value for name, value in given.items()}}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("KEYWORDS", "")],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    real = json.loads(done.stdout.splitlines()[-1])
+    del real["steps_per_print"]
+    command = "".join(f"export {name}={value}\n" for name, value in variables.items()) + "torchrun train.py\n"
+    (launch,) = files.launches(command, "run.sh", "shell", {"train.py": SCRIPT}.get).launches
+    document = document_of_flags(launch, Document("run.sh", command, None, []))
+    accelerate = configs.from_document(document, Basis(knowledge())).accelerate
+    assert accelerate is not None
+    assert accelerate.made is not None
+    made: Any = plain(accelerate.made.root)
     assert {name: value for name, value in made.items() if name not in ("fp16", "bf16")} == real
 
 

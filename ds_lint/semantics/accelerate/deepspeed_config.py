@@ -119,7 +119,9 @@ def _fields(launch: AccelerateLaunch) -> dict[str, SourceSetting]:
     values["gradient_clipping"] = _norm(values["gradient_clipping"], launch.otherwise("gradient_clipping"))
     found = {name: SourceSetting(value, fields[name].path, fields[name].member) for name, value in values.items()}
     paths = [name.replace("_device", "_nvme_path") for name in DEVICES]
-    return found | {name: SourceSetting("none") for name in paths if launch.has_plugin_field(name)}
+    return found | {
+        name: launch.exported.get(name, SourceSetting("none")) for name in paths if launch.has_plugin_field(name)
+    }
 
 
 def field_of_text(name: str, text: str) -> Any:

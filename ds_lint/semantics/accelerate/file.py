@@ -12,11 +12,12 @@ from ds_lint.semantics.accelerate.deepspeed_config import (
     setting_of,
 )
 from ds_lint.semantics.accelerate.launch import AccelerateLaunch
+from ds_lint.semantics.made_config import SourceSetting
 from ds_lint.source.tree import Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ds_lint.knowledge.keys import Knowledge
@@ -40,7 +41,8 @@ class AccelerateFile:
         if root is not None and root.kind == "object" and not document.issues:
             if self.is_command:
                 no_file = Node("object", root.span)
-                self.launch = AccelerateLaunch(no_file, knowledge, root.members, is_command=True)
+                of_settings = variables_of_settings() if document.command is not None and document.command[0] else None
+                self.launch = AccelerateLaunch(no_file, knowledge, root.members, is_command=True, variables=of_settings)
             else:
                 self.launch = AccelerateLaunch(root, knowledge, flags)
         self.made = made_by_launch(self.launch) if self.launch is not None and _makes_config(self.launch) else None
@@ -65,6 +67,19 @@ class AccelerateFile:
         """The precision that ``Accelerator()`` gets from the environment, unless the script names one."""
         word = self.launch.value("mixed_precision") if self.launch is not None else UNKNOWN
         return word.lower() if isinstance(word, str) else UNKNOWN
+
+    def inherit(self, environment: Mapping[str, str | None]) -> None:
+        """Let variables of the launching script count for what neither a flag nor the file sets."""
+        if self.launch is None or self.launch.launcher != "deepspeed" or not any(map(_is_accelerates, environment)):
+            return
+        for name, variable in variables_of_settings().items():
+            if variable not in environment:
+                continue
+            text = environment[variable]
+            self.launch.exported[name] = SourceSetting(UNKNOWN if text is None else text)
+            if self.launch.value(name) is None:
+                self.launch.settings[name] = self.launch.exported[name]
+        self.made = made_by_launch(self.launch) if _makes_config(self.launch) else None
 
     def replace(self, values: dict[str, Any], *, has_config: bool) -> None:
         """Let the keywords of the script's own plugin count; with a whole config, nothing is made of the settings."""
@@ -102,11 +117,23 @@ class AccelerateFile:
         name = setting_of(path)
         if self.is_command:
             if name is not None:
-                return f"Of this command, the flag is `--{name}`."
-            return "Here, name a DeepSpeed config with `--deepspeed_config_file`, and set it there."
+                shown = self.launch.shown(name) if self.launch is not None else name
+                return f"Of this command, the {'flag' if shown.startswith('-') else 'variable'} is `{shown}`."
+            return "Here, let the command name a DeepSpeed config, and set it there."
         if name is not None:
             return f"In this file, the setting is `{name if name == PRECISION else f'deepspeed_config.{name}'}`."
         return "In this file, name a DeepSpeed config with `deepspeed_config.deepspeed_config_file`, and set it there."
+
+
+def _is_accelerates(variable: str) -> bool:
+    return variable.startswith("ACCELERATE_")
+
+
+def variables_of_settings() -> dict[str, str]:
+    """The variable of each setting."""
+    from ds_lint.launches.flag_config import variables  # few launches have some
+
+    return {name: variable for variable, name in variables().items()}
 
 
 def _makes_config(launch: AccelerateLaunch) -> bool:

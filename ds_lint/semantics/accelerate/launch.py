@@ -13,7 +13,7 @@ from ds_lint.source.tree import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ds_lint.knowledge.keys import Knowledge
@@ -66,20 +66,29 @@ class AccelerateLaunch:
     of the parser. ``has_own_plugin`` says that the training arguments, and not the file, decide how FSDP is set up.
     ``flags`` has the members of the flags of the command, which come first; ``is_command`` says that there is no file.
     ``overruled`` has the keys of the file for which a flag counts, with its name, and ``outweighed`` those for which a
-    flag does not, in older releases. ``replaced`` has the settings for which the script's own plugin has others.
+    flag does not, in older releases. ``variables`` has the variable of each setting, if the flags are none but
+    variables, and ``exported`` what only variables set. ``replaced`` has the settings for which the script's own
+    plugin has others.
     """
 
     __slots__ = (
-        "_given", "_knowledge", "arguments", "flags", "has_own_plugin", "is_command", "is_sagemaker", "keys", "landed",
-        "outweighed", "overruled", "replaced", "root", "settings",
+        "_given", "_knowledge", "arguments", "exported", "flags", "has_own_plugin", "is_command", "is_sagemaker",
+        "keys", "landed", "outweighed", "overruled", "replaced", "root", "settings", "variables",
     )  # fmt: skip
 
     def __init__(
-        self, root: Node, knowledge: Knowledge, flags: Sequence[Member] = (), *, is_command: bool = False
+        self,
+        root: Node,
+        knowledge: Knowledge,
+        flags: Sequence[Member] = (),
+        *,
+        is_command: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.root = root
         self.flags = flags
         self.is_command = is_command
+        self.variables = variables or {}
         self._knowledge = knowledge
         self.has_own_plugin = False
         # What the command line sets, which no section replaces; it names the file and the script.
@@ -94,14 +103,19 @@ class AccelerateLaunch:
         self.overruled: dict[KeyPath, str] = {}
         self.outweighed: dict[KeyPath, str] = {}
         self.replaced: dict[str, SourceSetting] = {}
+        self.exported: dict[str, SourceSetting] = {}
         for member in flags:
             name = member.key
             if name in flag_facts:
                 text = None if member.value.kind == "template" else str(member.value.value)
                 value = value_of_flag(text, flag_facts[name])
+                if self.variables:
+                    value = UNKNOWN if text is None else text or True
                 self.settings[name] = SourceSetting(value, (name,), member) if is_command else SourceSetting(value)
                 if is_command:
                     self.landed[(name,)] = name
+                if self.variables:
+                    self.exported[name] = self.settings[name]
                 if self.does("flags-outweigh-sections"):
                     self._given.add(name)
         if is_command:
@@ -163,6 +177,10 @@ class AccelerateLaunch:
     def words(self, name: str) -> list[str]:
         """The words that an enumeration of accelerate takes; none where the release has no such enumeration."""
         return self._knowledge.table("accelerate", "words").get(name, {}).get("choices", [])
+
+    def shown(self, name: str) -> str:
+        """A setting as the command has it: a flag, or a variable."""
+        return self.variables.get(name, f"--{name}")
 
     def replace(self, name: str, value: Any) -> None:
         """Let a keyword of the script's own plugin count instead of a setting."""

@@ -64,7 +64,7 @@ def refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 def _flags(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """The values of flags that the parser refuses; which of a launch with a file is another matter."""
     facts = launch.table("launch_arguments")
-    for member in launch.flags if launch.is_command else ():
+    for member in launch.flags if launch.is_command and not launch.variables else ():
         text = member.value.value if member.value.kind == "string" else None
         problem = problem_of_flag(None if text is None else str(text), facts.get(member.key, {}))
         if problem is not None:
