@@ -26,7 +26,17 @@ RANGES = {  # by the first digit of the codes
     "4": RuleRange("Precision", ("dtypes", "loss_scale", "model", "precision")),
     "5": RuleRange("Optimizer, schedule, batch sizes", ("batch", "optimizer", "overridden", "schedule")),
     "6": RuleRange(
-        "Trainer and Accelerate", ("accelerate", "agreement", "calls", "incompatible", "recipes", "trainer")
+        "Trainer and Accelerate",
+        (
+            "accelerate",
+            "accelerate_launches",
+            "accelerate_machines",
+            "agreement",
+            "calls",
+            "incompatible",
+            "recipes",
+            "trainer",
+        ),
     ),
     "7": RuleRange("Saving and resuming", ("saving",)),
     "8": RuleRange(

@@ -48,7 +48,7 @@ def is_replaced(launch: AccelerateLaunch, path: KeyPath) -> bool:
 
 
 def is_shown(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, member: Member) -> bool:
-    """Whether a key that nothing reads is worth a word: in a section, somebody has written it for a reason."""
+    """Whether a key that nothing reads is worth a word, as any is that a user has written into a section."""
     is_setting_of_section = len(path) > 1 and member.value.kind != "null"
     return is_setting_of_section or is_telling(launch, plugin, path, member)
 
