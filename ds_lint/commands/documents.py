@@ -59,7 +59,7 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
         )
         if not options.detect:
             reached.complain_of_others(named, found, session, unreadable)
-    found += _of_flags(options, session, unreadable)
+    found += _of_flags(found, options, session, unreadable)
     if any(document.kind == "recipe" for _, document in found):
         from ds_lint.commands.recipe_configs import with_named_configs  # few projects have one
 
@@ -71,7 +71,9 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
     return found
 
 
-def _of_flags(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[str, Document]]:
+def _of_flags(
+    before: list[tuple[str, Document]], options: Options, session: Session, unreadable: list[Complaint]
+) -> list[tuple[str, Document]]:
     """The configs that commands of the named scripts, or of those in a named folder, make of their flags."""
     scripts: list[tuple[str, str]] = []
     for path in options.paths:
@@ -92,7 +94,9 @@ def _of_flags(options: Options, session: Session, unreadable: list[Complaint]) -
 
         directory = given if os.path.isdir(given) else project_of(path)
         made = unless_it_fails(lambda: list(flag_configs(path, directory)), path, unreadable)  # noqa: B023 - called at once
-        found += ((given, document) for document in made or [])
+        for document in made or []:
+            document.index += sum(one.path == document.path for _, one in before)
+            found.append((given, document))
     return found
 
 
