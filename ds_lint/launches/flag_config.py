@@ -62,6 +62,7 @@ def document_of_flags(launch: Launch, script: Document) -> Document:
     document.language = "notebook" if script.notebook is not None else "shell" if language == "json" else language
     document.comments = [Span(*found.span()) for found in _COMMENT.finditer(script.text)]
     document.kind, document.command = "accelerate", identity(launch)
+    document.is_dict = True  # a run takes the config that is made
     command = _command(script, launch.line)
     if has_variables(launch):
         members = [
