@@ -199,6 +199,9 @@ class ComputeEnvironment(str, enum.Enum):
 class DynamoBackend(str, enum.Enum):
     NO = "NO"
 
+class FP8BackendType(str, enum.Enum):
+    NO = "NO"
+
 class PrecisionType(BaseEnum):
     NO = "no"
 

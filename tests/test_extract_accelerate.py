@@ -244,6 +244,7 @@ def test_words_of_enumerations(extracted):
         "ComputeEnvironment": {"choices": ["LOCAL_MACHINE"]},
         "DistributedType": {"choices": ["NO", "DEEPSPEED"]},
         "DynamoBackend": {"choices": ["NO"]},
+        "FP8BackendType": {"choices": ["NO"]},
         "PrecisionType": {"choices": ["no"]},
         "SageMakerDistributedType": {"choices": ["NO"]},
         "FSDP_SHARDING_STRATEGY": {"choices": ["FULL_SHARD"]},

@@ -26,15 +26,25 @@ RANGES = {  # by the first digit of the codes
     "4": RuleRange("Precision", ("dtypes", "loss_scale", "model", "precision")),
     "5": RuleRange("Optimizer, schedule, batch sizes", ("batch", "optimizer", "overridden", "schedule")),
     "6": RuleRange(
-        "Trainer and Accelerate", ("accelerate", "agreement", "calls", "incompatible", "recipes", "trainer")
+        "Trainer and Accelerate",
+        (
+            "accelerate",
+            "accelerate_launches",
+            "accelerate_machines",
+            "agreement",
+            "calls",
+            "incompatible",
+            "recipes",
+            "trainer",
+        ),
     ),
     "7": RuleRange("Saving and resuming", ("saving",)),
     "8": RuleRange(
         "Launch, speed, machine",
         (
-            *("compilation", "environment", "experts", "hardware", "hosts", "launch", "launching", "machines"),
-            *("memory", "names", "pairs", "performance", "script", "script_models", "script_optimizers"),
-            "training_loops",
+            *("compilation", "environment", "experts", "hardware", "hosts", "launch", "launching"),
+            *("machines_by_deepspeed", "memory", "names", "pairs", "performance", "script", "script_models"),
+            *("script_optimizers", "training_loops"),
         ),
     ),
     "9": RuleRange("Training runs", ("smoke",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.checks.accelerate_launches import switched_off_by
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import (
     IGNORED,
@@ -14,15 +15,17 @@ from ds_lint.diagnostics.problem import (
     rejected,
 )
 from ds_lint.diagnostics.rule import rule
+from ds_lint.facts.script_plugin import script_plugin
 from ds_lint.fixes import edits
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.suggestions import choice, is_typo
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag
+from ds_lint.semantics.accelerate.conversions import flag
+from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file
 from ds_lint.semantics.accelerate.fsdp import NO_WRAP, SIZE, FsdpPlugin
 from ds_lint.semantics.accelerate.launch import FSDP
 from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
-from ds_lint.semantics.accelerate.unread import is_replaced, is_telling, unread_keys
+from ds_lint.semantics.accelerate.unread import is_replaced, is_shown, is_telling, unread_keys
 from ds_lint.semantics.features import recomputation_argument, set_argument
 from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
 from ds_lint.semantics.related import given_at
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Fix
+    from ds_lint.facts.launched import LaunchFacts
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.accelerate.launch import AccelerateLaunch
     from ds_lint.semantics.config import Config
@@ -67,7 +71,7 @@ def accelerate_file_unreadable(config: Config) -> Iterator[Problem]:
 def accelerate_unknown_key(config: Config) -> Iterator[Problem]:
     """Accelerate raises over a key that it does not know at the top level."""
     launch = _launch(config)
-    if launch is None:
+    if launch is None or launch.is_command:
         return
     for path, member in launch.members():
         if len(path) > 1 or path[0] in launch.keys:
@@ -94,12 +98,12 @@ def accelerate_value_rejected(config: Config) -> Iterator[Problem]:
         yield Problem(
             refusal.path,
             _value_span(refusal.member) if refusal.member is not None else config.document_start,
-            refusal.message,
-            rejected(refusal.stage),
+            _of_flag(refusal.path, refusal.message, launch),
+            {"accelerate": rejected(refusal.stage)} if refusal.is_of_loop else rejected(refusal.stage),
             help=refusal.help,
             label=refusal.label,
             fix=edits.replacement_in(config.document, refusal.member, refusal.instead, "safe")
-            if refusal.instead is not None and refusal.member is not None
+            if refusal.instead is not None and refusal.member is not None and config.document.command is None
             else None,
             severity="info" if refusal.can_be_given else None,
         )
@@ -116,8 +120,9 @@ def accelerate_key_unread(config: Config) -> Iterator[Problem]:
         return
     plugin = FsdpPlugin(launch)
     for path, member in unread_keys(launch):
-        if not is_telling(launch, plugin, path, member):
+        if not is_shown(launch, plugin, path, member) or (path[0] in _OF_TYPES and switched_off_by(launch)):
             continue
+        changes_nothing = _is_left_over(launch, path) or not is_telling(launch, plugin, path, member)
         if config.document.is_fragment and plugin.knows(launch.landed.get(path, "")) and not plugin.is_settled:
             continue  # what is left out may decide
         found = _reasons_at_top(launch, path) if len(path) == 1 else _reasons(launch, plugin, path, config)
@@ -125,12 +130,12 @@ def accelerate_key_unread(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.key_span,
-            f"`{dotted(path)}` has no effect: {why}",
+            _of_flag(path, f"`{dotted(path)}` has no effect: {why}", launch),
             IGNORED,
-            help=advice,
+            help="Leave out the flag." if launch.is_command and advice == _DELETE else advice,
             label="not read",
-            fix=_renaming(config, path, launch.landed.get(path, path[-1]), meant),
-            severity="info" if _is_left_over(launch, path) else None,
+            fix=None if launch.is_command else _renaming(config, path, launch.landed.get(path, path[-1]), meant),
+            severity="info" if changes_nothing else None,
         )
 
 
@@ -138,6 +143,8 @@ def accelerate_key_unread(config: Config) -> Iterator[Problem]:
 def settings_beside_config_file(config: Config) -> Iterator[Problem]:
     """Settings that must not stand beside ``deepspeed_config_file``; up to accelerate 0.15 they are ignored."""
     launch = _launch(config)
+    if launch is not None and not launch.is_command and config.facts.launch is not None:
+        yield from _beside_config_of_script(config, launch, config.facts.launch)
     file = config_file(launch) if launch is not None and launch.launcher == "deepspeed" else None
     if launch is None or file is None or file.member is None:
         return
@@ -394,6 +401,13 @@ def _about_arguments(arguments: FsdpArguments, config: Config, message: str, out
     )
 
 
+def _of_flag(path: KeyPath | None, message: str, launch: AccelerateLaunch | None) -> str:
+    """A message about a setting that is a flag of a command names it with its dashes."""
+    if path is None or launch is None or not launch.is_command:
+        return message
+    return message.replace(f"`{path[0]}`", f"`{launch.shown(path[0])}`")
+
+
 def _launch(config: Config) -> AccelerateLaunch | None:
     return config.accelerate.launch if config.accelerate is not None else None
 
@@ -508,6 +522,23 @@ def _is_left_over(launch: AccelerateLaunch, path: KeyPath) -> bool:
     return is_section and any(launch.section(name) and launch.is_read((name,)) for name in _OF_TYPES)
 
 
+def _beside_config_of_script(config: Config, launch: AccelerateLaunch, launched: LaunchFacts) -> Iterator[Problem]:
+    """Settings beside the config that the script gives to a plugin of its own."""
+    plugin = script_plugin(launched)
+    if plugin is None or not plugin.has_config or launch.launcher != "deepspeed":
+        return
+    for path, member in refused_beside_file(launch, config.knowledge.table("accelerate", "beside_file")):
+        yield Problem(
+            path,
+            member.key_span,
+            f"`{path[-1]}` is set beside the config of the script's `DeepSpeedPlugin`, which raises",
+            {"accelerate": rejected("initialize")},
+            help=f"Delete `{path[-1]}`, and set it in the DeepSpeed config: only that decides about it.",
+            label="not beside a config",
+            related=plugin.related,
+        )
+
+
 def _overruled(launch: AccelerateLaunch, file: SourceSetting) -> Iterator[Problem]:
     """Settings that older releases leave out beside a file."""
     for path, member in launch.members():
@@ -556,11 +587,16 @@ def _misread_save(launch: AccelerateLaunch, config: Config) -> Iterator[Problem]
         yield Problem(
             setting.path,
             _value_span(setting.member),
-            f"`zero3_save_16bit_model` is {_quoted(setting.value)}, which accelerate reads as false: only `true` is on",
+            _of_flag(
+                setting.path,
+                f"`zero3_save_16bit_model` is {_quoted(setting.value)}, which accelerate reads as false: only `true` "
+                "is on",
+                launch,
+            ),
             WRONG_RESULT,
-            help="Write `true` without quotes.",
+            help="Write `true`." if launch.is_command else "Write `true` without quotes.",
             label="false",
-            fix=edits.replacement_in(config.document, setting.member, True, "safe"),
+            fix=None if launch.is_command else edits.replacement_in(config.document, setting.member, True, "safe"),
         )
 
 
@@ -578,9 +614,13 @@ def _stage_3_only(launch: AccelerateLaunch) -> Iterator[Problem]:
             yield Problem(
                 setting.path,
                 _value_span(setting.member),
-                f"`{name}` has no effect at ZeRO stage {2 if stage is None else stage}: it is for stage 3",
+                _of_flag(
+                    setting.path,
+                    f"`{name}` has no effect at ZeRO stage {2 if stage is None else stage}: it is for stage 3",
+                    launch,
+                ),
                 NO_EFFECT,
-                help="Write `zero_stage: 3`, or delete the key.",
+                help="Set `zero_stage` to 3, or leave this out.",
                 label="for stage 3",
                 severity="info",
             )

@@ -9,7 +9,7 @@ from ds_lint.commands.failures import unless_it_fails
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.source.documents import configs_found_in, configs_in, unparsed
 from ds_lint.source.files import MOST_BYTES, TooLargeError, bytes_of
-from ds_lint.source.languages import JSON, language_of
+from ds_lint.source.languages import JSON, YAML, language_of
 from ds_lint.targets.directories import repository_of
 from ds_lint.targets.text import shown
 
@@ -66,6 +66,7 @@ def documents(
         )
         if not options.detect:
             reached.complain_of_others(named, found, session, unreadable)
+    found += _of_flags(found, options, session, unreadable)
     if any(document.kind == "recipe" for _, document in found):
         from ds_lint.commands.recipe_configs import with_named_configs  # few projects have one
 
@@ -85,6 +86,35 @@ def documents(
 def _is_searched(path: str, session: Session) -> bool:
     """Whether a path is that of a folder that may be searched."""
     return path != STANDARD_INPUT and os.path.isdir(path) and not session.forbids(path, is_folder=True)
+
+
+def _of_flags(
+    before: list[tuple[str, Document]], options: Options, session: Session, unreadable: list[Complaint]
+) -> list[tuple[str, Document]]:
+    """The configs that commands of the named scripts, or of those in a named folder, make of their flags."""
+    scripts: list[tuple[str, str]] = []
+    for path in options.paths:
+        if path == STANDARD_INPUT or path.endswith((*JSON, *YAML, ".py")):
+            continue
+        if _is_searched(path, session):
+            from ds_lint.project.launches import scripts_with_flags  # a file alone needs none of it
+
+            scripts += (
+                (path, one) for one in scripts_with_flags(path, session.leaves_out, session.respects_gitignore(path))
+            )
+        elif _is_file(path, session):
+            scripts.append((path, path))
+    found: list[tuple[str, Document]] = []
+    for given, path in scripts:
+        from ds_lint.session.flag_configs import flag_configs
+        from ds_lint.session.reached import project_of
+
+        directory = given if os.path.isdir(given) else project_of(path)
+        made = unless_it_fails(lambda: list(flag_configs(path, directory)), path, unreadable)  # noqa: B023 - called at once
+        for document in made or []:
+            document.index += sum(one.path == document.path for _, one in before)
+            found.append((given, document))
+    return found
 
 
 def _is_file(path: str, session: Session) -> bool:

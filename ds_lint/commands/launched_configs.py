@@ -104,10 +104,14 @@ def _of_config(document: Document, session: Session) -> list[LaunchedConfig]:
 
 def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, session: Session) -> Config | None:
     """The config that a launch names; None if it is not found."""
+    from ds_lint.session.flag_configs import flag_config
     from ds_lint.session.material import with_material
     from ds_lint.source import documents
     from ds_lint.source.files import bytes_of
 
+    made = flag_config(launch)
+    if made is not None:
+        return _read(made, with_material(launch, session.context(made.path).basis.but(policies=())), session)
     paths = list(project.named_by(launch, by))
     if launch.written:
         paths.insert(0, launch.document.path)

@@ -7,12 +7,14 @@ import sys
 
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.facts.training_recipe import TrainingRecipe
+from ds_lint.launches.flag_config import MARKS
 from ds_lint.project.references import located
 from ds_lint.semantics import configs
 from ds_lint.source import documents
 from ds_lint.source.counts import count
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.files import bytes_of
+from ds_lint.source.languages import JSON, YAML
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -85,6 +87,11 @@ def document_at(path: str) -> Document:
     name, place = ("<stdin>", ()) if path == STANDARD_INPUT else with_place(path)
     data = sys.stdin.buffer.read() if path == STANDARD_INPUT else bytes_of(name)
     found = documents.configs_in(data, name)
+    if path != STANDARD_INPUT and not name.endswith((*JSON, *YAML)) and any(mark in data for mark in MARKS):
+        from ds_lint.session.flag_configs import flag_configs  # few scripts make a config of flags
+        from ds_lint.session.reached import project_of
+
+        found += flag_configs(name, project_of(name))
     if place:
         found = [one for one in found if _is_at(one, place)]
     if not found:

@@ -110,7 +110,9 @@ def _why(document: Document, by: str) -> str:
     if document.kind == "recipe":
         framework, keys = recipe_keys(document.root)
         return "; ".join(filter(None, (by, _recipe(framework, keys))))
-    if document.kind in ("deepspeed", "accelerate"):
+    if document.command is not None:
+        has = "a command makes a config of its flags or variables"
+    elif document.kind in ("deepspeed", "accelerate"):
         keys = telling_keys(document.root) if document.kind == "deepspeed" else accelerates_keys(document.root)
         has = f"has {', '.join(f'`{visible(key)}`' for key in keys[:_MOST_KEYS])}" if keys else ""
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.conversion.setup import PRECISIONS, NotConvertibleError, Setup
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.source.counts import count
 from ds_lint.source.tree import dotted
 

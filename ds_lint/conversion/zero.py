@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.conversion.setup import PRECISIONS, NotConvertibleError, Setup
-from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.features import DTYPE_NAMES, certain_dtype, is_on, zero_stage
 from ds_lint.source.spelling import AUTO
 

@@ -17,6 +17,7 @@ from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.knowledge import tables
+from ds_lint.launches.flag_config import has_own_config, identity
 from ds_lint.launches.launch import NO_LAUNCHER
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
@@ -275,6 +276,10 @@ class LaunchFacts:
 
     def may_name(self, config: Document) -> bool:
         """Whether this is the config that the launch names, and not its data, or another one in the same script."""
+        if config.command is not None:
+            return config.command == identity(self.launch)
+        if config.language == "shell" and has_own_config(self.launch):
+            return False
         if config.is_python and self._is_of_module(config):
             return self.imports(config)
         if self.launch.deepspeed_config is None and config.language == "json":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launchers import LAUNCHERS, by_module
@@ -9,6 +11,8 @@ from ds_lint.launches.surroundings import Surroundings
 from ds_lint.launches.word import LooseWord
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from ds_lint.frameworks.record import Framework
     from ds_lint.launches.launchers import Launcher
     from ds_lint.launches.word import Argument, Word
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 _OLDER_TORCHRUN = "torch.distributed.launch"
 _OTHER_WAYS = ("autotuning", "elastic_training")  # of ``deepspeed`` to start a script
 _OF_ARGUMENTS = (".json", ".yaml", ".yml")
+NOT_SET = object()
 NO_LAUNCHER = ""  # of a script that nothing in the project starts
 
 
@@ -95,6 +100,20 @@ class Launch(NamedTuple):
         """The first word behind the script; empty if it is an option, or not known."""
         first = (self.flags[0] if self.flags else None) or "-"
         return "" if first.startswith("-") or self.loose else first
+
+    def plugin_setting(self, name: str, variable: str) -> Any:
+        """What the command gives a field of Accelerate's plugin; None if it is unknown, NOT_SET if it gives nothing.
+
+        ``accelerate launch`` makes the variable of the flag.
+        """
+        if self.launcher == "accelerate" and self.surroundings.has(name):
+            return self.surroundings.option(name)
+        return self.environment.get(variable, NOT_SET)
+
+    def names_yaml(self, path: str) -> bool:
+        """Whether this is ``accelerate launch`` with a YAML of that name."""
+        named = self.accelerate_config if self.launcher == "accelerate" else None
+        return named is not None and posixpath.basename(named) == os.path.basename(path)
 
     @property
     def framework(self) -> Framework | None:

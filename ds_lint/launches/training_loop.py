@@ -42,6 +42,13 @@ class LoopNumber(NamedTuple):
     place: CodePlace
 
 
+class PluginCall(NamedTuple):
+    """A ``DeepSpeedPlugin`` that ``Accelerator`` gets: its keywords as expressions; None if they are not known."""
+
+    keywords: tuple[tuple[str, str], ...] | None
+    place: CodePlace
+
+
 class LoopCall(NamedTuple):
     """A call in a loop."""
 
@@ -73,12 +80,14 @@ class ClipCall(NamedTuple):
 class TrainingLoop(NamedTuple):
     """What a script does itself that the engine does too; None for what it does not do, or not for certain.
 
-    ``accumulation`` is what ``Accelerator`` gets. ``backward`` is the call that Accelerate or the engine makes
-    gradients with, and ``bare`` one of torch, where there is no other. ``may_accumulate`` says that something of the
-    script decides when gradients are applied. ``divisor`` is what the loss is divided by.
+    ``accumulation`` and ``precision`` are what ``Accelerator`` gets. ``backward`` is the call that Accelerate or the
+    engine makes gradients with, and ``bare`` one of torch, where there is no other. ``may_accumulate`` says that
+    something of the script decides when gradients are applied. ``divisor`` is what the loss is divided by.
     """
 
     accumulation: LoopNumber | None
+    precision: LoopNumber | None
+    plugin: PluginCall | None
     backward: LoopCall | None
     bare: LoopCall | None
     may_accumulate: bool
@@ -110,6 +119,8 @@ class _LoopReader:
         backward = next((call for call in own if self._is_owner(call) and self._loop(call) is not None), None)
         return TrainingLoop(
             accumulation=self._accumulation(),
+            precision=self._precision(),
+            plugin=self._plugin(),
             backward=_call(backward) if backward is not None else None,
             bare=self._bare(own),
             may_accumulate=self._may_accumulate(backward),
@@ -135,6 +146,32 @@ class _LoopReader:
         else:
             given = keyword(call, _STEPS)
         return self._number(given) if given is not None else None
+
+    def _precision(self) -> LoopNumber | None:
+        """The precision that the only ``Accelerator`` gets."""
+        if len(self.accelerators) != 1 or any(one.arg is None for one in self.accelerators[0].keywords):
+            return None
+        given = keyword(self.accelerators[0], "mixed_precision")
+        return self._number(given) if given is not None else None
+
+    def _plugin(self) -> PluginCall | None:
+        """The plugin that a script makes itself, of which some keywords may be left to the environment."""
+        calls = [call for call in self.accelerators if _given_plugin(call) is not None]
+        if not calls:
+            return None
+        given = self.trained.meant(_given_plugin(calls[0]))
+        is_plugin = isinstance(given, ast.Call) and last_name(given) == "DeepSpeedPlugin" and len(calls) == 1
+        if not isinstance(given, ast.Call) or not is_plugin or given.args or self._changes_plugin():
+            return PluginCall(None, place(calls[0]))
+        if any(one.arg is None for one in given.keywords):
+            return PluginCall(None, place(given))
+        written_ones = ((str(one.arg), self.sources.text(one.value)) for one in given.keywords)
+        return PluginCall(tuple(written_ones), place(given))
+
+    def _changes_plugin(self) -> bool:
+        """Whether the script sets an attribute of a plugin, which then counts."""
+        stored = (one for one in self.names.every(ast.Attribute) if isinstance(one.ctx, ast.Store))
+        return any("plugin" in ast.unparse(one.value).lower() for one in stored)
 
     def _changes_config(self) -> bool:
         """Whether the script writes the number of steps into a config, a plugin or the accelerator."""
@@ -332,6 +369,10 @@ class _LoopReader:
 
 def _is_quotient(node: ast.expr) -> TypeGuard[ast.BinOp]:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+
+
+def _given_plugin(call: ast.Call) -> ast.expr | None:
+    return keyword(call, "deepspeed_plugin") or keyword(call, "deepspeed_plugins")
 
 
 def _call(call: ast.Call) -> LoopCall:

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ds_lint.launches import files as kinds
+from ds_lint.launches.flag_config import MARKS
 from ds_lint.launches.scripts import may_launch
 from ds_lint.project.discovery import candidates
 from ds_lint.project.references import located
@@ -110,6 +111,21 @@ def scripts_below(directory: str, most: int, *, leaves_out: LeavesOut, respects_
     """So many of the scripts below a directory, without Python and notebooks, which hardly ever launch anything."""
     found = _below(directory, lambda _: None, _is_script, leaves_out, respects_gitignore=respects_gitignore)
     return list(islice(found, most))
+
+
+def scripts_with_flags(directory: str, leaves_out: LeavesOut, respects_gitignore: bool) -> Iterator[str]:
+    """The scripts and notebooks below a directory of which a command may make a DeepSpeed config of its flags."""
+    found = _below(
+        directory,
+        lambda _: None,
+        lambda name: may_be_script(name) and not name.endswith(".py"),
+        leaves_out,
+        respects_gitignore=respects_gitignore,
+    )
+    for path in found:
+        data = data_of(path, ON_DISK)
+        if data is not None and any(mark in data for mark in MARKS):
+            yield path
 
 
 def modules_naming(

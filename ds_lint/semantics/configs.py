@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.semantics.config import Config
-from ds_lint.source.tree import Node, Span
+from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,12 +69,27 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
 
     is_trainer = basis.stack == "trainer" or (basis.stack is None and basis.facts.training is not None)
     basis = basis.but(stack="trainer" if is_trainer else "accelerate")
-    file = AccelerateFile(document, basis.knowledge)
+    file = AccelerateFile(document, basis.knowledge, _flags_beside(document, basis))
+    if basis.facts.launch is not None and document.command is None:
+        file.inherit(basis.facts.launch.launch.environment)
     config = Config(document, file.made.root if file.made is not None else Node("missing", Span(0, 0)), basis)
     config.accelerate = file
     if file.launch is not None and config.facts.training is not None:
         arguments = (config.argument(name) for name in ("fsdp", "deepspeed"))
         file.launch.has_own_plugin = any(one is None or bool(one.value) for one in arguments)
+    launch = config.facts.launch
+    if launch is not None and config.facts.training is None and file.made is not None:
+        from ds_lint.facts.accelerator_precision import script_precision
+        from ds_lint.facts.script_plugin import script_plugin
+
+        plugin = script_plugin(launch)
+        if plugin is not None:
+            file.replace(plugin.values, has_config=plugin.has_config or not plugin.is_known)
+            config = Config(document, file.made.root if file.made is not None else Node("missing", Span(0, 0)), basis)
+            config.accelerate = file
+        own = script_precision(launch)
+        if own is not None and file.made is not None:
+            file.replace_precision(own.word)
     if config.facts.training is None or file.made is None:
         return config
     from ds_lint.semantics.accelerate.deepspeed_config import replace_precision
@@ -84,6 +99,17 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
     if (word := next(enabled, None)) is not None:
         replace_precision(file.made, word)
     return fill_in(config)
+
+
+def _flags_beside(document: Document, basis: Basis) -> list[Member]:
+    """The flags of the launch that names the YAML, which come before what is in it."""
+    launch = basis.facts.launch
+    if launch is None or document.command is not None or not launch.launch.names_yaml(document.path):
+        return []
+    return [
+        Member(name, Span(0, 0), Node("template" if value is None else "string", Span(0, 0), value or ""))
+        for name, value in launch.launch.surroundings.options
+    ]
 
 
 def _from_call(document: Document, basis: Basis) -> Config:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ds_lint.knowledge.suggestions import choice
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.refusal import is_integer, listed
 from ds_lint.source.counts import count
 from ds_lint.source.spelling import as_json

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import named_or_in
+from ds_lint.launches.flag_config import has_own_config
 from ds_lint.launches.launch import module_places, without_launcher
 from ds_lint.launches.notebook_kernel import in_home, in_notebook
 from ds_lint.launches.ports import beside
@@ -275,7 +276,10 @@ class LaunchingProject:
             script, text = cell or self.script_of(launch, file.path)
             recipe = self.recipe_of(launch, script, file.path)
             facts = LaunchFacts(launch, self.document_of(launch, file), script, text, recipe)
-            facts.builds_whole_models = self.value_in_yaml(launch, file.path, "zero3_init_flag") is False
+            of_flag = (launch.surroundings.option("zero3_init_flag") or "").lower()
+            facts.builds_whole_models = (
+                of_flag == "false" if of_flag else self.value_in_yaml(launch, file.path, "zero3_init_flag") is False
+            )
             facts.names_experts = bool(self.value_in_yaml(launch, file.path, "deepspeed_moe_layer_cls_names"))
             name = facts.model_name
             folder = located(name, file.path, root=self.directory, is_there=os.path.isdir) if name else None
@@ -294,7 +298,7 @@ class LaunchingProject:
         """The files that a launch names, and the one that writes its config."""
         for path in self.named_by(facts, file.path):
             yield os.path.realpath(path)
-        if facts.written:
+        if facts.written or has_own_config(facts.launch):
             yield os.path.realpath(os.path.join(self.directory, file.path))
 
     def document_of(self, launch: Launch, file: LaunchFile) -> Document:

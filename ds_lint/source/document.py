@@ -56,6 +56,7 @@ class Document:
 
     __slots__ = (
         "_line_starts",
+        "command",
         "comments",
         "content",
         "index",
@@ -88,6 +89,7 @@ class Document:
         self.language: Language = "json"
         self.kind: Kind = "deepspeed"
         self.named: Document | None = None  # by a recipe: the config, if it is found
+        self.command: tuple[Any, ...] | None = None  # whose flags or variables are the config: what no other has
         self.index = 0  # among the configs of the file
         self.stack: str | None = None  # the stack that loads it, if its place in the file tells
         self.comments: list[Span] | None = None  # of the language of the file; None: those that hjson skips

@@ -125,6 +125,8 @@ def _unparsed(text: str, path: str, language: Language) -> Document | None:
 
 def again(document: Document, text: str) -> Document | None:
     """The same config in a changed text of its file; None if the file no longer has the same configs."""
+    if document.command is not None:
+        return None  # what its flags are is not read here
     if document.notebook is None:
         return within_file(document, text)
     file_text = document.notebook.with_text(text)
@@ -139,6 +141,8 @@ def all_again(first: Document, text: str) -> list[Document]:
 
 def within_file(document: Document, file_text: str) -> Document | None:
     """The same config in a changed file, which is more than the text of a notebook."""
+    if document.command is not None:
+        return None
     if document.is_of_names:
         from ds_lint.source import absent_name  # few files have names that lead nowhere
 

@@ -102,6 +102,7 @@ _ENUMERATIONS = {  # and the release since which each is there
     "ComputeEnvironment": "0.10",
     "DistributedType": "0.10",
     "DynamoBackend": "0.15",
+    "FP8BackendType": "1.9",  # before, it has only the backends of a class
     "PrecisionType": "0.10",
     "SageMakerDistributedType": "0.10",
 }

@@ -54,7 +54,7 @@ def _history(records: dict[str, Facts | None]) -> Facts:
     runs: list[Facts] = []
     last: Facts | None = None
     for release, record in records.items():
-        if record is not None and record == last:
+        if record is not None and _is_same(record, last):
             runs[-1]["until"] = release
         elif record is not None:
             runs.append({"since": release, "until": release, **record})
@@ -65,6 +65,11 @@ def _history(records: dict[str, Facts | None]) -> Facts:
     if runs[-1]["until"] == newest:
         del runs[-1]["until"]
     return {"runs": runs}
+
+
+def _is_same(one: Facts, other: Facts | None) -> bool:
+    """Whether two records are the same as JSON: 1e8 and 100000000 are equal, but other texts for a parser."""
+    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _changes(table: str, before: Facts, after: Facts) -> Iterator[str]:

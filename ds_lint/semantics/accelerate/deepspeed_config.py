@@ -7,6 +7,7 @@ YAML says arrives there as the text of an environment variable.
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.accelerate.conversions import is_digits
 from ds_lint.semantics.made_config import MadeConfig, SourceSetting
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import Node, plain
@@ -20,24 +21,12 @@ if TYPE_CHECKING:
 
 PRECISION = "mixed_precision"
 DEVICES = ("offload_optimizer_device", "offload_param_device")
-_TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 
 
 def config_file(launch: AccelerateLaunch) -> SourceSetting | None:
     """The file that the settings name as the DeepSpeed config; None if there is none, and the plugin makes one."""
     setting = launch.setting("deepspeed_config_file")
     return None if setting.value is None or str(setting.value) == "none" else setting
-
-
-def flag(value: Any) -> bool | None:
-    """What accelerate's ``str_to_bool`` makes of a value; None if it raises."""
-    text = str(value).lower()
-    return True if text in _TRUE else False if text in _FALSE else None
-
-
-def is_digits(text: str) -> bool:
-    """Whether the plugin makes an integer of a text."""
-    return text.isdigit() and text.isascii()
 
 
 # The settings behind the keys of the config, whether they are written or not.
@@ -63,6 +52,9 @@ def made_by_launch(launch: AccelerateLaunch) -> MadeConfig:
     section = launch.root.member("deepspeed_config")
     stated = section or launch.root.member("distributed_type")
     around = ("deepspeed_config",) if section is not None else ("distributed_type",)
+    if launch.is_command:
+        around = ("use_deepspeed",)
+        stated = next((one for one in launch.flags if one.key == around[0]), stated)
     made = MadeConfig(around, stated.key_span if stated is not None else launch.root.span)
     fill(made, _fields(launch))
     add_precision(made, launch.setting(PRECISION))
@@ -101,7 +93,7 @@ def add_precision(made: MadeConfig, precision: SourceSetting) -> None:
     made.add(("bf16", "enabled"), word if word is UNKNOWN else word in ("bf16", "fp8"), precision)
 
 
-def replace_precision(made: MadeConfig, word: str) -> None:
+def replace_precision(made: MadeConfig, word: Any) -> None:
     """Write what ``set_mixed_precision`` adds for a precision of the training arguments, which override the YAML."""
     made.remove("fp16")
     made.remove("bf16")
@@ -127,7 +119,20 @@ def _fields(launch: AccelerateLaunch) -> dict[str, SourceSetting]:
     values["gradient_clipping"] = _norm(values["gradient_clipping"], launch.otherwise("gradient_clipping"))
     found = {name: SourceSetting(value, fields[name].path, fields[name].member) for name, value in values.items()}
     paths = [name.replace("_device", "_nvme_path") for name in DEVICES]
-    return found | {name: SourceSetting("none") for name in paths if launch.has_plugin_field(name)}
+    return found | {
+        name: launch.exported.get(name, SourceSetting("none")) for name in paths if launch.has_plugin_field(name)
+    }
+
+
+def field_of_text(name: str, text: str) -> Any:
+    """What the plugin makes of the text of a variable for one of its fields; UNKNOWN if it raises."""
+    if name == "gradient_accumulation_steps":
+        return int(text) if is_digits(text) else text
+    if name == "zero_stage":
+        return _stage(text)
+    if name == "gradient_clipping":
+        return _norm(text, AUTO)
+    return text.lower() == "true" if name == "zero3_save_16bit_model" else text
 
 
 def _steps(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.record import Record
-from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.refusal import is_integer
 from ds_lint.source.counts import count
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ds_lint.knowledge.suggestions import choice
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.fsdp import LOADING, SYNCING, TRANSFORMER, FsdpPlugin
 from ds_lint.semantics.accelerate.refusal import LaunchRefusal, is_integer, listed, of
 from ds_lint.source.counts import count

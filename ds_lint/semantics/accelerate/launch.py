@@ -7,12 +7,13 @@ of the top level are copied into the namespace if the parser leaves None there, 
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.accelerate.flags import value_of_flag
 from ds_lint.semantics.made_config import SourceSetting
 from ds_lint.source.tree import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ds_lint.knowledge.keys import Knowledge
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DEEPSPEED, FSDP, MEGATRON = "DEEPSPEED", "FSDP", "MEGATRON_LM"
 TPU = ("XLA", "TPU")
+_TYPES = {"use_deepspeed": DEEPSPEED, "use_fsdp": FSDP, "use_megatron_lm": MEGATRON, "multi_gpu": "MULTI_GPU"}
 # Of the sections, in the order in which they are copied; a name without the prefix gets it.
 SECTIONS = {
     "fp8_config": "fp8",
@@ -43,6 +45,8 @@ _OF_DEGREES = {
         "parallelism_config_sp_seq_length_is_variable",
     ),
 }
+# Flags that say of which type the run is.
+FLAGS_OF_TYPE = ("multi_gpu", "tpu", "tpu_use_cluster", "use_deepspeed", "use_fsdp", "use_megatron_lm")
 _HANDLED_APART = ("compute_environment", "mixed_precision", "distributed_type")
 # What the launchers hand over to torchrun; ``torch/distributed/run.py`` has the parser.
 TORCHRUN = (
@@ -60,22 +64,63 @@ class AccelerateLaunch:
     ``settings`` is the namespace of the parser once the file is copied into it. ``landed`` has, by the path of a key,
     the name under which its value is in the namespace; a key that is not there is lost. ``arguments`` has the defaults
     of the parser. ``has_own_plugin`` says that the training arguments, and not the file, decide how FSDP is set up.
+    ``flags`` has the members of the flags of the command, which come first; ``is_command`` says that there is no file.
+    ``overruled`` has the keys of the file for which a flag counts, with its name, and ``outweighed`` those for which a
+    flag does not, in older releases. ``variables`` has the variable of each setting, if the flags are none but
+    variables, and ``exported`` what only variables set. ``replaced`` has the settings for which the script's own
+    plugin has others.
     """
 
-    __slots__ = ("_knowledge", "arguments", "has_own_plugin", "is_sagemaker", "keys", "landed", "root", "settings")
+    __slots__ = (
+        "_given", "_knowledge", "arguments", "exported", "flags", "has_own_plugin", "is_command", "is_sagemaker",
+        "keys", "landed", "outweighed", "overruled", "replaced", "root", "settings", "variables",
+    )  # fmt: skip
 
-    def __init__(self, root: Node, knowledge: Knowledge) -> None:
+    def __init__(
+        self,
+        root: Node,
+        knowledge: Knowledge,
+        flags: Sequence[Member] = (),
+        *,
+        is_command: bool = False,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.root = root
+        self.flags = flags
+        self.is_command = is_command
+        self.variables = variables or {}
         self._knowledge = knowledge
         self.has_own_plugin = False
+        # What the command line sets, which no section replaces; it names the file and the script.
+        self._given = {"config_file", "training_script"} if self.does("flags-outweigh-sections") else set[str]()
         environment = root.get("compute_environment")  # whatever is not the word for the local machine is SageMaker's
         self.is_sagemaker = environment is not None and value_of(environment) not in ("LOCAL_MACHINE", UNKNOWN)
         self.keys: dict[str, StackFacts] = knowledge.table("accelerate", "sagemaker" if self.is_sagemaker else "yaml")
-        flags = knowledge.table("accelerate", "launch_arguments")
-        self.arguments = {name: facts.get("default") for name, facts in flags.items()}
+        flag_facts = knowledge.table("accelerate", "launch_arguments")
+        self.arguments = {name: facts.get("default") for name, facts in flag_facts.items()}
         self.settings = {name: SourceSetting(default) for name, default in self.arguments.items()}
         self.landed: dict[KeyPath, str] = {}
-        if not self.is_sagemaker:
+        self.overruled: dict[KeyPath, str] = {}
+        self.outweighed: dict[KeyPath, str] = {}
+        self.replaced: dict[str, SourceSetting] = {}
+        self.exported: dict[str, SourceSetting] = {}
+        for member in flags:
+            name = member.key
+            if name in flag_facts:
+                text = None if member.value.kind == "template" else str(member.value.value)
+                value = value_of_flag(text, flag_facts[name])
+                if self.variables:
+                    value = UNKNOWN if text is None else text or True
+                self.settings[name] = SourceSetting(value, (name,), member) if is_command else SourceSetting(value)
+                if is_command:
+                    self.landed[(name,)] = name
+                if self.variables:
+                    self.exported[name] = self.settings[name]
+                if self.does("flags-outweigh-sections"):
+                    self._given.add(name)
+        if is_command:
+            self._complete()
+        elif not self.is_sagemaker:
             self._choose_launcher()
             self._copy()
 
@@ -86,7 +131,10 @@ class AccelerateLaunch:
 
     @property
     def distributed_type(self) -> Any:
-        """What ``distributed_type`` says."""
+        """What a flag or ``distributed_type`` says."""
+        for member in self.flags:
+            if member.key in _TYPES:
+                return _TYPES[member.key]
         node = self.root.get("distributed_type")
         return value_of(node) if node is not None else None
 
@@ -130,6 +178,15 @@ class AccelerateLaunch:
         """The words that an enumeration of accelerate takes; none where the release has no such enumeration."""
         return self._knowledge.table("accelerate", "words").get(name, {}).get("choices", [])
 
+    def shown(self, name: str) -> str:
+        """A setting as the command has it: a flag, or a variable."""
+        return self.variables.get(name, f"--{name}")
+
+    def replace(self, name: str, value: Any) -> None:
+        """Let a keyword of the script's own plugin count instead of a setting."""
+        self.replaced[name] = self.setting(name)
+        self.settings[name] = SourceSetting(value)
+
     def value(self, name: str) -> Any:
         """A value of the namespace; None where it has no such name."""
         setting = self.settings.get(name)
@@ -146,6 +203,8 @@ class AccelerateLaunch:
 
     def members(self) -> Iterator[tuple[KeyPath, Member]]:
         """The keys that count: those of the top level, and those of the sections; of duplicates, the last."""
+        if self.is_command:
+            yield from (((member.key,), member) for member in self.flags)
         for name, member in last_members(self.root):
             yield (name,), member
             if name in SECTIONS and member.value.kind == "object":
@@ -179,8 +238,8 @@ class AccelerateLaunch:
             return True
         if self.keys.get(path[0], {}).get("converted"):
             return self.root.member("mixed_precision") is None if path[0] == "fp16" else self.reads("dynamo_backend")
-        if path in self.landed:
-            return self.reads(self.landed[path])
+        if path in self.landed or path in self.overruled:
+            return self.reads(self.landed.get(path) or self.overruled[path])
         return any(self.reads(name) for below, name in self.landed.items() if below[: len(path)] == path)
 
     def _is_read_from_file(self, name: str) -> bool:
@@ -199,8 +258,17 @@ class AccelerateLaunch:
             return len(self.setting(name).path or ()) < 2  # one of a section comes first
         return name != "tpu_use_cluster" or self.launcher.startswith("tpu")
 
+    def _complete(self) -> None:
+        """What a launch without a file has for what is not given; the GPUs of the machine are counted there."""
+        for name, value in {"num_processes": UNKNOWN, "num_machines": 1, "mixed_precision": "no"}.items():
+            if self.value(name) is None:
+                self.settings[name] = SourceSetting(value)
+
     def _choose_launcher(self) -> None:
         """What the type of the run switches on, and what is looked up before anything is copied."""
+        if any(self.value(name) for name in FLAGS_OF_TYPE):  # a flag does, and the file is not asked
+            self._choose_gpus()
+            return
         kind = self.distributed_type
         is_multiple = isinstance(kind, str) and kind.startswith("MULTI_") and kind != "MULTI_CPU"
         parallelism = self.root.get("parallelism_config")
@@ -216,6 +284,11 @@ class AccelerateLaunch:
             self._set(name, value, ("distributed_type",))
         if kind in TPU:
             self._set("tpu_use_cluster", value_of(self.root.get("tpu_use_cluster")), ("tpu_use_cluster",))
+        self._choose_gpus()
+
+    def _choose_gpus(self) -> None:
+        if self.value("gpu_ids") is not None:
+            return
         gpu_ids = self.root.get("gpu_ids")
         if gpu_ids is not None and gpu_ids.kind != "null":
             self._set("gpu_ids", value_of(gpu_ids), ("gpu_ids",))
@@ -233,7 +306,10 @@ class AccelerateLaunch:
             defaults["num_processes"] = 1
         for name, facts in self.keys.items():
             member = self.root.member(name)
-            is_section = name in SECTIONS and (member is None or member.value.kind in ("object", "null"))
+            is_section = name in SECTIONS and (member is None or member.value.kind == "null")
+            is_section = is_section or (member is not None and member.value.kind == "object")
+            if member is not None and self._flag(name) is not None:
+                self.overruled[(name,)] = name
             if is_section or name in _HANDLED_APART or "converted" in facts or self.value(name) is not None:
                 continue
             if member is not None:
@@ -259,8 +335,15 @@ class AccelerateLaunch:
                     name != "dynamo_config" or self.does("dynamo-keys-get-a-prefix")
                 )
                 landed = _JOINED[prefix] + key if gets_prefix else key
+                if self._flag(landed) is not None:
+                    (self.overruled if landed in self._given else self.outweighed)[name, key] = landed
+                if landed in self._given:
+                    continue
                 self.settings[landed] = SourceSetting(value_of(member.value), (name, key), member)
                 self.landed[(name, key)] = landed
+
+    def _flag(self, name: str) -> Member | None:
+        return next((one for one in self.flags if one.key == name), None)
 
     def _choose_precision(self) -> None:
         """A precision of a section counts first, then the one of the top level; null is none."""

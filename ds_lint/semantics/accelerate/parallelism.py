@@ -8,6 +8,7 @@ Sources: ``prepare_extend_env_parallelism_config`` in ``accelerate/utils/launch.
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.accelerate.deepspeed_config import config_file
 from ds_lint.semantics.accelerate.fsdp import FsdpPlugin
 from ds_lint.semantics.accelerate.refusal import LaunchRefusal, is_integer, kind_of, of
 
@@ -33,6 +34,8 @@ def parallelism_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     names = {degree: f"parallelism_config_{degree}_size" for degree in _DEGREES}
     sizes = {degree: launch.value(name) for degree, name in names.items() if name in launch.arguments}
     wrong = list(_no_numbers(launch, names, sizes))
+    if launch.value("use_megatron_lm"):  # which has its own degrees: only what the launch compares counts
+        wrong = [one for one in wrong if one.stage == "load"]
     yield from wrong
     member = launch.root.member("parallelism_config")
     if wrong or UNKNOWN in sizes.values() or member is None or launch.value("use_megatron_lm"):
@@ -130,6 +133,18 @@ def _together(launch: AccelerateLaunch, member: Member, degrees: dict[str, int])
     ):
         advice = "Write `parallelism_config_dp_shard_size`."
         yield _refusal(member, "without a degree that FSDP shards across", advice)
+    elif is_on["tp"] and is_deepspeed and config_file(launch) is None:
+        yield LaunchRefusal(
+            ("parallelism_config",),
+            member,
+            "tensor parallelism splits the data loader before DeepSpeed reads its batch size: `accelerator.prepare` "
+            "raises",
+            "Name a DeepSpeed config with `train_micro_batch_size_per_gpu`, or split the model by its "
+            "`tensor_parallel`.",
+            stage="initialize",
+            label="tensor parallelism",
+            is_of_loop=True,
+        )
 
 
 def _has_other_ranks(launch: AccelerateLaunch, product: int) -> bool:

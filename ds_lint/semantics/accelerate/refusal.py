@@ -19,7 +19,8 @@ class LaunchRefusal(Record):
     """Why a run does not start: what is wrong, what to write instead, and when it is found.
 
     ``path`` and ``member`` are None for what is missing. ``can_be_given`` says that a flag of the command line may set
-    it. ``instead`` is the value that is clearly meant, None if that is not clear.
+    it. ``instead`` is the value that is clearly meant, None if that is not clear. ``is_of_loop`` says that the Trainer,
+    which prepares the loader in another way, does not raise.
     """
 
     path: KeyPath | None
@@ -31,6 +32,7 @@ class LaunchRefusal(Record):
     label: str = ""
     can_be_given: bool = False
     instead: str | int | None = None
+    is_of_loop: bool = False
 
 
 def is_integer(value: Any) -> bool:

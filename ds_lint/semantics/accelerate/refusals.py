@@ -8,7 +8,11 @@ Sources: ``_validate_launch_command`` in ``accelerate/commands/launch.py``, ``pr
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag, is_digits
+from ds_lint.semantics.accelerate.compiler import compiler_refusals
+from ds_lint.semantics.accelerate.conversions import flag, is_digits
+from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file
+from ds_lint.semantics.accelerate.flags import problem_of_flag
+from ds_lint.semantics.accelerate.fp8 import fp8_refusals
 from ds_lint.semantics.accelerate.fsdp_refusals import fsdp_refusals
 from ds_lint.semantics.accelerate.launch import last_members, value_of
 from ds_lint.semantics.accelerate.parallelism import parallelism_refusals
@@ -32,6 +36,7 @@ STANDARD = "standard"  # the launcher for several machines that is torchrun
 
 def refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """Everything in the values of a file that keeps a run from its start; unknown keys are another matter."""
+    yield from _flags(launch)
     yield from _kinds(launch)
     if launch.is_sagemaker:
         yield from _sagemaker(launch)
@@ -43,17 +48,33 @@ def refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     yield from _processes(launch)
     yield from _precision(launch)
     yield from _port(launch)
+    yield from fp8_refusals(launch)
     if launch.launcher == "deepspeed":
         yield from _deepspeed(launch)
     else:
-        yield from _dynamo(launch)
+        yield from compiler_refusals(launch)
+    yield from _cpu(launch)
+    if launch.launcher == "simple":
+        yield from _address(launch)
     if launch.launcher == "multi_gpu":
         yield from fsdp_refusals(launch)
     yield from parallelism_refusals(launch)
 
 
+def _flags(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """The values of flags that the parser refuses; which of a launch with a file is another matter."""
+    facts = launch.table("launch_arguments")
+    for member in launch.flags if launch.is_command and not launch.variables else ():
+        text = member.value.value if member.value.kind == "string" else None
+        problem = problem_of_flag(None if text is None else str(text), facts.get(member.key, {}))
+        if problem is not None:
+            yield wrong((member.key,), member, problem, "Write such a value.")
+
+
 def _kinds(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """The words that say what the file is for."""
+    if launch.is_command:
+        return
     environment, kind = launch.root.member("compute_environment"), launch.root.member("distributed_type")
     words = launch.words("ComputeEnvironment")
     if (
@@ -72,7 +93,7 @@ def _kinds(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
             label="no `distributed_type`",
         )
         return
-    value = launch.distributed_type
+    value = value_of(kind.value)
     words = launch.words("SageMakerDistributedType" if launch.is_sagemaker else "DistributedType")
     if isinstance(value, str) and value not in words and words:
         meant = next((word for word in words if word == value.upper().replace("-", "_")), None)
@@ -85,7 +106,11 @@ def _kinds(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 
 
 def _sagemaker(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
-    """The keys without which SageMaker's file is refused."""
+    """The keys without which SageMaker's file is refused, and the type of run that it never is."""
+    kind = launch.root.member("distributed_type")
+    if launch.distributed_type == "NO" and kind is not None and launch.does("processes-are-added-for-sagemaker"):
+        problem = "NO, for which accelerate adds `num_processes`, a key that it does not know for SageMaker"
+        yield wrong(("distributed_type",), kind, problem, "Write `DATA_PARALLEL` or `MODEL_PARALLEL`.")
     for name, facts in launch.keys.items():
         is_set = {"default", "default_is"} & facts.keys() or name in _SET_BY_ACCELERATE
         if not is_set and launch.root.member(name) is None:
@@ -104,7 +129,7 @@ _SET_BY_ACCELERATE = ("compute_environment", "distributed_type", "mixed_precisio
 
 def _gpu_ids(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     member, value = launch.root.member("gpu_ids"), launch.value("gpu_ids")
-    if member is None or value is UNKNOWN:
+    if member is None or value is UNKNOWN or launch.setting("gpu_ids").path != ("gpu_ids",):
         return
     if not isinstance(value, str):
         written = ",".join(str(one) for one in value) if isinstance(value, list) else str(value)
@@ -202,6 +227,24 @@ def _counts_ranks(value: Any) -> bool:
     return text in _PROCESS_WORDS or (is_integer(text) and int(text) > 0)
 
 
+def _cpu(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """The switch, a mapping of which is copied as a section is; without torchrun, its text has to be a flag."""
+    setting, member = launch.setting("use_cpu"), launch.root.member("use_cpu")
+    is_read = launch.launcher == "simple" and not launch.value("cpu") and launch.does("use-cpu-is-a-flag")
+    if member is not None and member.value.kind == "object":
+        yield wrong(("use_cpu",), member, "a mapping", "Write `true` or `false`.")
+    elif is_read and member is not None and setting.value is not UNKNOWN and flag(setting.value) is None:
+        yield of(setting, "use_cpu", "neither true nor false", "Write `true` or `false`.")
+
+
+def _address(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """The address that processes without torchrun get as a text."""
+    address, machines = launch.setting("main_process_ip"), launch.value("num_machines")
+    is_several = any(isinstance(one, (int, float)) and one > 1 for one in (launch.value("num_processes"), machines))
+    if is_several and address.value not in (None, UNKNOWN) and not isinstance(address.value, str):
+        yield of(address, "main_process_ip", f"{kind_of(address.value)}, not a string", "Write it in quotes.")
+
+
 def _precision(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     setting, words = launch.setting("mixed_precision"), launch.words("PrecisionType")
     value, instead = setting.value, None
@@ -231,19 +274,6 @@ def _port(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield of(setting, "main_process_port", "not a port", "Write a number from 0 to 65535; 0 finds a free port.")
 
 
-def _dynamo(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
-    """The compiler, which DeepSpeed's launcher does not look at."""
-    setting, words = launch.setting("dynamo_backend"), launch.words("DynamoBackend")
-    value = setting.value
-    if value in (None, UNKNOWN) or (isinstance(value, str) and (value.upper() in words or not words)):
-        return
-    if value is False:
-        problem, advice = "a bare `no`, which YAML reads as false", "Write `'no'` in quotes."
-        yield of(setting, "dynamo_backend", problem, advice, instead="no")
-    else:
-        yield of(setting, "dynamo_backend", f"not one of {listed(words)}", "Write one of these words.")
-
-
 def _deepspeed(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     member = launch.root.member("deepspeed_config")
     if member is not None and member.value.kind not in ("object", "null"):
@@ -259,7 +289,29 @@ def _deepspeed(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield from _plugin(launch)
     elif file.value == "":
         yield of(file, "deepspeed_config_file", "empty", "Write the path of the DeepSpeed config, or delete the key.")
+    elif file.value is not UNKNOWN and not isinstance(file.value, str):
+        advice = "Write the path of the DeepSpeed config."
+        yield of(file, "deepspeed_config_file", f"{kind_of(file.value)}, not a path", advice, stage="initialize")
     yield from _zero3_init(launch)
+    yield from _expert_classes(launch)
+
+
+def _expert_classes(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
+    """Names that no class of a model can have; source: ``set_moe_leaf_modules`` of the plugin."""
+    setting = launch.setting("deepspeed_moe_layer_cls_names")
+    if setting.value in (None, UNKNOWN):
+        return
+    wrong_ones = [name for name in str(setting.value).split(",") if not name.isidentifier()]
+    if wrong_ones and launch.has_plugin_field("transformer_moe_cls_names"):
+        yield LaunchRefusal(
+            setting.path,
+            setting.member,
+            f'`deepspeed_moe_layer_cls_names` names a class "{wrong_ones[0]}", which no model has: '
+            "`accelerator.prepare` raises",
+            "Write the names in one string, separated by commas without spaces, such as `MixtralSparseMoeBlock`.",
+            stage="initialize",
+            label="not the name of a class",
+        )
 
 
 def _plugin(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:

@@ -28,9 +28,9 @@ def unread_keys(launch: AccelerateLaunch) -> Iterator[tuple[KeyPath, Member]]:
     unread: set[KeyPath] = set()
     plugin = FsdpPlugin(launch)
     for path, member in launch.members():
-        if path[0] not in launch.keys or path[:1] in unread:
+        if (path[0] not in launch.keys and not launch.is_command) or path[:1] in unread:
             continue
-        if is_read(launch, plugin, path):
+        if is_read(launch, plugin, path) or path in launch.overruled:
             continue
         unread.add(path)
         yield path, member
@@ -47,6 +47,12 @@ def is_replaced(launch: AccelerateLaunch, path: KeyPath) -> bool:
     return path in launch.landed and launch.setting(launch.landed[path]).path != path
 
 
+def is_shown(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, member: Member) -> bool:
+    """Whether a key that nothing reads is worth a word, as any is that a user has written into a section."""
+    is_setting_of_section = len(path) > 1 and member.value.kind != "null"
+    return is_setting_of_section or is_telling(launch, plugin, path, member)
+
+
 def is_telling(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, member: Member) -> bool:
     """Whether the value of a key that nothing reads asks for something that the run would not do anyway.
 
@@ -60,8 +66,10 @@ def is_telling(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, memb
         return True
     if not value or value in ("no", "NO", "none"):
         return False
-    if len(path) == 1 and (
-        _ALWAYS_WRITTEN.get(name, _NOTHING) == value or value == launch.keys[name].get("default", _NOTHING)
+    if (
+        len(path) == 1
+        and not launch.is_command
+        and (_ALWAYS_WRITTEN.get(name, _NOTHING) == value or value == launch.keys[name].get("default", _NOTHING))
     ):
         return False
     return value != launch.arguments.get(landed, _NOTHING)

@@ -70,7 +70,7 @@ class Names:
             return self._value(*text.split("'")[1].split("."))
         owner, _, field = text.rpartition(".")
         if owner == "DeepSpeedPlugin" and field in self._plugin:
-            return self._of_plugin(self._plugin[field])
+            return self._of_plugin(field, self._plugin[field])
         return UNKNOWN if owner or "(" in text else self._argument(text)
 
     def has_no_hidden_size(self) -> bool:
@@ -112,8 +112,16 @@ class Names:
     def _micro_batch_size(self) -> Any:
         return self._value("train_micro_batch_size_per_gpu") if self._is_trainer else UNKNOWN
 
-    def _of_plugin(self, field: StackFacts) -> Any:
-        """A field of DeepSpeedPlugin that is not given, with no variable for it in the environment."""
+    def _of_plugin(self, name: str, field: StackFacts) -> Any:
+        """A field of DeepSpeedPlugin that the script does not give: of the launch, else its default."""
+        launch = self._config.facts.launch
+        if launch is not None and field.get("environment") is not None:
+            from ds_lint.launches.launch import NOT_SET  # few configs have a launch
+            from ds_lint.semantics.accelerate.deepspeed_config import field_of_text
+
+            text = launch.launch.plugin_setting(name, field["environment"])
+            if text is not NOT_SET:
+                return UNKNOWN if text is None else field_of_text(name, text)
         value = field["default"] if field["default"] is not None else field.get("otherwise")
         return value == "true" if value in ("true", "false") else value  # up to 0.29.3, devices are declared bool too
 
@@ -145,8 +153,15 @@ class Names:
     def _mixed_precision(self) -> Any:
         """What TrainingArguments tells Accelerate, with no word about it in the environment."""
         if not self._is_trainer:
-            maker = self._config.maker
-            return maker.precision if maker is not None else UNKNOWN
+            maker, launch = self._config.maker, self._config.facts.launch
+            if maker is not None:
+                return maker.precision
+            if launch is None:
+                return UNKNOWN
+            from ds_lint.facts.accelerator_precision import accelerator_precision  # few configs have a launch
+
+            given = accelerator_precision(launch)
+            return given.word if given is not None else UNKNOWN
         fp16, bf16 = self._argument("fp16"), self._argument("bf16")
         if fp16 is UNKNOWN or (not fp16 and bf16 is UNKNOWN):
             return UNKNOWN

@@ -3,9 +3,9 @@
 Standard input has JSON arrays of paths, one array a line; each path lies in a folder of its own. Standard output is one
 JSON object a line, behind a null character.
 Accelerate's own ``launch_command`` runs, with torchrun and the processes that it starts replaced by what the first rank
-does: ``Accelerator()``, ``prepare`` and DeepSpeed's parsing of the config. With FSDP and with degrees of parallelism,
-``Accelerator()`` runs in a group of ranks that torch pretends, on GPUs that are pretended. Names of layers are looked
-up in a model that has them all.
+does: ``Accelerator()``, ``prepare`` and DeepSpeed's parsing of the config. Ranks of torchrun without DeepSpeed, and
+those with degrees of parallelism, are in a group that torch pretends, on GPUs that are pretended. Names of layers are
+looked up in a model that has them all. The libraries for fp8 are pretended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from accelerate import Accelerator
 from accelerate.commands import launch
 from accelerate.commands.config import config_args
 from accelerate.state import AcceleratorState, GradientState, PartialState
-from accelerate.utils import DistributedType
+from accelerate.utils import DistributedType, DynamoBackend
 from accelerate.utils import dataclasses as plugins
 from accelerate.utils import launch as launch_utils
 from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
@@ -90,15 +90,24 @@ def has_degrees() -> bool:
     return os.environ.get("ACCELERATE_USE_PARALLELISM_CONFIG") == "true" and not is_megatron
 
 
+def is_on(name: str) -> bool:
+    """Whether the launch has switched a kind of run on."""
+    return os.environ.get(f"ACCELERATE_USE_{name}") == "true"
+
+
+def needs_group() -> bool:
+    """Whether the ranks take part in what follows; DeepSpeed's configs are the same for each number of them."""
+    return has_degrees() or not is_on("DEEPSPEED")
+
+
 def in_pretended_group(ranks: int) -> None:
-    """What the first of so many ranks does; without FSDP and degrees of parallelism their number does not matter."""
-    if os.environ.get("ACCELERATE_USE_FSDP") != "true" and not has_degrees():
+    """What the first of so many ranks does."""
+    if not needs_group():
         as_first_rank()
-    os.environ["ACCELERATE_MIXED_PRECISION"] = os.environ["ACCELERATE_MIXED_PRECISION"].replace("fp8", "bf16")
     os.environ.update(LOCAL_RANK="0", RANK="0", WORLD_SIZE=str(ranks))
     torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
     try:
-        if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        if is_on("FSDP"):
             as_first_rank_of_fsdp()
         as_first_rank()
     finally:
@@ -106,27 +115,36 @@ def in_pretended_group(ranks: int) -> None:
         torch.distributed.destroy_process_group()
 
 
-def as_first_rank() -> None:
+def begin() -> Accelerator:
+    """``Accelerator()``, and the compiler that ``prepare`` would call."""
     for state in (AcceleratorState, PartialState, GradientState):
         state._shared_state.clear()
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true":
-        if has_degrees():
-            Accelerator()
+    accelerator = Accelerator()
+    compiler = accelerator.state.dynamo_plugin
+    if compiler.backend != DynamoBackend.NO:
+        torch.compile(torch.nn.Linear(2, 2), **compiler.to_kwargs())
+    return accelerator
+
+
+def as_first_rank() -> None:
+    if is_on("MEGATRON_LM"):
+        raise Started  # which is not here
+    accelerator = begin()
+    if not is_on("DEEPSPEED"):
         raise Started
     model = torch.nn.Linear(2, 2)
     model.config = None  # as models of transformers have one
     data = torch.utils.data.DataLoader(torch.zeros(4, 2), batch_size=2)
-    accelerator = Accelerator()
     made["config"] = {**accelerator.state.deepspeed_plugin.deepspeed_config, "steps_per_print": None}  # else infinite
     made["zero3_init_flag"] = accelerator.state.deepspeed_plugin.zero3_init_flag
+    names = os.environ.get("ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES", "")
+    model.layers = model_with([name for name in names.split(",") if name != "Linear"])
     accelerator.prepare(model, torch.optim.AdamW(model.parameters()), data)
 
 
 def as_first_rank_of_fsdp() -> None:
     """``Accelerator()``, and the names of layers that ``prepare`` looks up."""
-    for state in (AcceleratorState, PartialState, GradientState):
-        state._shared_state.clear()
-    plugin = Accelerator().state.fsdp_plugin
+    plugin = begin().state.fsdp_plugin
     made["plugin"] = {name: told(value) for name, value in vars(plugin).items() if name != "param_init_fn"}
     plugin.set_auto_wrap_policy(model_with(os.environ.get("FSDP_TRANSFORMER_CLS_TO_WRAP", "").split(",")))
     raise Started
@@ -157,12 +175,12 @@ class Process:
     """A process that accelerate starts: DeepSpeed's launcher for several machines, or the script itself."""
 
     def __init__(self, command: list[Any], env: dict[str, str]) -> None:
-        assert all(isinstance(word, str) for word in command), "subprocess wants texts"
-        if command[0] != "deepspeed":
-            raise Started
+        assert all(isinstance(word, str) for word in (*command, *env.values())), "subprocess wants texts"
         before = dict(os.environ)
         os.environ.update(env)
         try:
+            if command[0] != "deepspeed":
+                as_first_rank()
             in_pretended_group(ranks_of(command))
         finally:
             os.environ.clear()
@@ -310,7 +328,7 @@ def pretend_gpus() -> None:
     prepare_backend = PartialState._prepare_backend
 
     def prepared(self: Any, *arguments: Any, **named: Any) -> Any:
-        if os.environ.get("ACCELERATE_USE_FSDP") != "true" and not has_degrees():
+        if not needs_group() or "LOCAL_RANK" not in os.environ:
             return prepare_backend(self, *arguments, **named)
         self.device = torch.device("cpu")
         return "fake", DistributedType.MULTI_GPU
@@ -318,6 +336,20 @@ def pretend_gpus() -> None:
     PartialState._prepare_backend = prepared
     plugins.is_cuda_available = lambda *_, **__: True
     torch.cuda.current_device = lambda: "cpu"
+
+
+def pretend_libraries() -> None:
+    """The libraries for fp8 are there: each that the settings name, else TransformerEngine."""
+    for name in ("torchao", "torchao.float8", "msamp"):
+        sys.modules[name] = MagicMock()
+    sys.modules["msamp"].deepspeed.initialize = initialize
+    Accelerator._prepare_te = Accelerator._prepare_ao = lambda _, *prepared: prepared
+    accelerate.accelerator.apply_fp8_autowrap = lambda model, *_: model
+    for module in (accelerate.accelerator, plugins):
+        module.is_torchao_available = lambda: os.environ.get("ACCELERATE_FP8_BACKEND") == "AO"
+        module.is_transformer_engine_available = lambda: True
+    for module in (launch_utils, accelerate.state):
+        module.is_fp8_available = lambda: True
 
 
 def main() -> None:
@@ -331,10 +363,10 @@ def main() -> None:
     deepspeed.initialize = initialize
     accelerate.accelerator.map_pytorch_optim_to_deepspeed = lambda optimizer: optimizer
     UlyssesSPAttentionHF.register_with_transformers = MagicMock()  # which wants such a model, and ranks
-    launch_utils.is_fp8_available = lambda: True
     # An op for ranks of one machine, which would be compiled; ``deepspeed.comm.torch`` as an attribute is torch itself.
     sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None
     pretend_gpus()
+    pretend_libraries()
     for path in (path for line in sys.stdin for path in json.loads(line)):
         os.chdir(os.path.dirname(path))
         made.clear()

@@ -1,0 +1,54 @@
+"""DS666 and DS667: what ``accelerate launch`` does on several machines, none of which is there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from installed import measured_with_the_newest
+from linted import lint_bytes
+
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
+
+_SECONDS = 25  # a launch on one machine takes six
+MACHINES = """\
+distributed_type: MULTI_GPU
+mixed_precision: 'no'
+num_processes: 2
+num_machines: {machines}
+machine_rank: {rank}
+main_process_port: {port}
+"""
+
+
+def test_the_script_does_not_begin(tmp_path: Path, unused_port: int) -> None:
+    """The launches that a rule names, beside one that starts."""
+    (tmp_path / "train.py").write_text("print('begun')")
+    address = "main_process_ip: 127.0.0.1\n"
+    files = {
+        "alone": (MACHINES.format(machines=1, rank=0, port=unused_port), []),
+        "behind": (MACHINES.format(machines=2, rank=2, port=unused_port + 1) + address, ["DS666"]),
+        "nowhere": (MACHINES.format(machines=2, rank=0, port=unused_port + 2), ["DS667"]),
+    }
+    started = {}
+    for name, (text, codes) in files.items():
+        assert [one.code for one in lint_bytes(text.encode(), "accelerate.yaml").findings] == codes
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(text)
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(path), "train.py"]
+        started[name] = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    begun = {name: "begun" in printed_by(process) for name, process in started.items()}
+    assert begun == {"alone": True, "behind": False, "nowhere": False}
+
+
+def printed_by(process: subprocess.Popen[str]) -> str:
+    """What a launch prints until it ends, or its time does."""
+    try:
+        return process.communicate(timeout=_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        return process.communicate()[0]
