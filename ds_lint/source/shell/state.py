@@ -30,10 +30,11 @@ class State:
     """A shell at one moment of a script.
 
     ``positional`` is None if the words that the script is called with are unknown. ``ended`` says why nothing after
-    this moment runs: ``exit``, ``return``, ``break`` or ``continue``. ``set_in`` are the files that set variables.
+    this moment runs: ``exit``, ``return``, ``break`` or ``continue``. ``set_in`` are the files that set variables,
+    and with ``exports_all`` each variable that is set is exported.
     """
 
-    __slots__ = ("cwd", "ended", "exported", "functions", "positional", "set_in", "variables")
+    __slots__ = ("cwd", "ended", "exported", "exports_all", "functions", "positional", "set_in", "variables")
 
     def __init__(self, cwd: str) -> None:
         self.variables: dict[str, Value] = {}
@@ -41,6 +42,7 @@ class State:
         self.positional: list[str] | None = None
         self.functions: dict[str, Function] = {}
         self.exported: frozenset[str] = frozenset()
+        self.exports_all = False
         self.cwd = cwd
         self.ended: str | None = None
 
@@ -53,7 +55,7 @@ class State:
         other.set_in = dict(self.set_in)
         other.positional = None if self.positional is None else list(self.positional)
         other.functions = dict(self.functions)
-        other.exported = self.exported
+        other.exported, other.exports_all = self.exported, self.exports_all
         other.ended = self.ended
         return other
 
@@ -61,6 +63,12 @@ class State:
         """Become another one."""
         for name in self.__slots__:
             setattr(self, name, getattr(other, name))
+
+    def note_set(self, name: str, path: str) -> None:
+        """Note that a file sets a variable."""
+        self.set_in[name] = path
+        if self.exports_all:
+            self.exported |= {name}
 
     def text(self, name: str) -> str | None:
         """The value of a variable as ``$NAME`` gives it; None if nothing sets it."""
