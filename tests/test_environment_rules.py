@@ -218,6 +218,18 @@ def test_a_variable_that_the_script_uses_is_not_overwritten(found, launch):
 
 
 @pytest.mark.parametrize(
+    ("launch", "code"),
+    [
+        (f"export {RANKS} WORLD_SIZE=1 MASTER_PORT=29xxx\npython {TRAIN}", ["DS889"]),
+        (f"export {RANKS} WORLD_SIZE=1 MASTER_PORT=29500\npython {TRAIN}", []),
+    ],
+)
+def test_a_port_is_a_number(found, launch, code):
+    """DS889."""
+    assert codes(found(launch, {"train.py": SCRIPT})) == code
+
+
+@pytest.mark.parametrize(
     ("launch", "files", "is_found"),
     [
         (f"export {RANKS} WORLD_SIZE=2\npython {TRAIN}", {}, True),
