@@ -104,6 +104,7 @@ def test_a_name_of_some_release_is_known(name):
         (f"docker run -e NCCL_IB_DISBALE=1 image {DEEPSPEED}", {}),
         (f"srun --export=ALL,NCCL_IB_DISBALE=1 torchrun --nproc_per_node 2 {TRAIN}", {}),
         (f"#!/bin/bash\n#SBATCH --export=ALL,NCCL_IB_DISBALE=1\n{DEEPSPEED}", {}),
+        (f"set -a\nsource .env\nset +a\n{DEEPSPEED}", {".env": "NCCL_IB_DISBALE=1\n"}),
         (f"source env.sh\n{DEEPSPEED}", {"env.sh": "export NCCL_IB_DISBALE=1\n"}),
         (DEEPSPEED, {"train.py": f"import os\nos.environ['NCCL_IB_DISBALE'] = '1'\n{SCRIPT}"}),
         (
@@ -128,6 +129,10 @@ def test_a_misspelled_variable_is_found_where_it_is_set(found, launch, files):
     ("launch", "files"),
     [
         (f"export NCCL_IB_DISABLE=1 OUTPUT=/tmp CLUSTER_NCCL=1\n{DEEPSPEED}", {}),
+        (f"source .env\n{DEEPSPEED}", {".env": "NCCL_IB_DISBALE=1\n"}),
+        (f"set -a\nset +a\nNCCL_IB_DISBALE=1\n{DEEPSPEED}", {}),
+        (f"set -- -a\nNCCL_IB_DISBALE=1\n{DEEPSPEED}", {}),
+        (f"set -euo pipefail\nNCCL_IB_DISBALE=1\n{DEEPSPEED}", {}),
         (f"NCCL_IB_DISBALE=1\n{DEEPSPEED}", {}),  # which the launch does not get
         (f"export CUDA_VISIBLE_DEVICE=0,1\ndeepspeed --include localhost:$CUDA_VISIBLE_DEVICE {TRAIN}", {}),
         (f"export NCCL_IB_DISBALE=1\n{DEEPSPEED}", {"other.py": "import os\nprint(os.environ['NCCL_IB_DISBALE'])\n"}),
@@ -210,6 +215,18 @@ def test_an_architecture_with_a_letter(found, value, is_found):
 def test_a_variable_that_the_script_uses_is_not_overwritten(found, launch):
     """DS891 is silent."""
     assert [one for one in found(launch) if one["code"] == "DS891"] == []
+
+
+@pytest.mark.parametrize(
+    ("launch", "code"),
+    [
+        (f"export {RANKS} WORLD_SIZE=1 MASTER_PORT=29xxx\npython {TRAIN}", ["DS889"]),
+        (f"export {RANKS} WORLD_SIZE=1 MASTER_PORT=29500\npython {TRAIN}", []),
+    ],
+)
+def test_a_port_is_a_number(found, launch, code):
+    """DS889."""
+    assert codes(found(launch, {"train.py": SCRIPT})) == code
 
 
 @pytest.mark.parametrize(

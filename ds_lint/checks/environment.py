@@ -197,10 +197,12 @@ def _builds_kernel(config: Config) -> bool:
 
 
 def _is_read_here(config: Config, one: SetVariable) -> bool:
-    """Whether what reads a variable runs: Accelerate's plugin is made by the Trainer and by Accelerate only."""
+    """Whether what reads a variable runs: only the Trainer and Accelerate make Accelerate's plugin."""
+    launch = config.facts.launch
+    if one.name == "MASTER_PORT":  # which the other launchers set themselves
+        return launch is not None and launch.launch.launcher in ("mpirun", "python", "srun") and not launch.sets_ranks
     if not one.name.startswith("ACCELERATE_"):
         return True
-    launch = config.facts.launch
     return launch is not None and launch.stack in ("accelerate", "trainer") and launch.launch.launcher != "accelerate"
 
 

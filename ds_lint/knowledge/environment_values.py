@@ -156,6 +156,7 @@ _CHECKS: dict[str, Callable[[str], RefusedValue | None]] = {
     "DS_ACCELERATOR": _accelerator,
     "TORCH_CUDA_ARCH_LIST": _architectures,
     "DEEPSPEED_TIMEOUT": _integer("importing deepspeed raises", is_at_import=True),
+    "MASTER_PORT": _integer("torch raises where it connects the ranks", is_at_import=False),
     "ACCELERATE_DEEPSPEED_ZERO_STAGE": _integer(
         "Accelerate raises where it makes its DeepSpeedPlugin", is_at_import=False
     ),

@@ -37,6 +37,7 @@ REFUSED = (
     "max_split_size_mb:512;expandable_segments:True", "'max_split_size_mb:512'", "Expandable_segments:True",
     "max_split_size_mb", "expandable_segments:", "garbage_collect_threshold:0.6",
 )  # fmt: skip
+RANK = "import os; os.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='localhost')"
 PRINTS = """
     import os, pathlib
     names = ("RANK", "WORLD_SIZE", "MASTER_PORT")
@@ -76,6 +77,7 @@ def test_a_value_that_the_allocator_refuses(value):
         ("DS_ACCELERATOR=cpu", "import deepspeed"),
         ("DEEPSPEED_TIMEOUT=30min", "import deepspeed"),
         ("DEEPSPEED_TIMEOUT=60", "import deepspeed"),
+        ("MASTER_PORT=29xxx", f"import torch.distributed as one; {RANK}; one.init_process_group('gloo')"),
         ("ACCELERATE_DEEPSPEED_ZERO_STAGE=three", "from accelerate import DeepSpeedPlugin; DeepSpeedPlugin()"),
         ("ACCELERATE_DEEPSPEED_ZERO_STAGE=3", "from accelerate import DeepSpeedPlugin; DeepSpeedPlugin()"),
     ],

@@ -60,12 +60,15 @@ def _cd(fields: list[str], state: State, _given: str | None, words: WordExpander
 
 
 def _set(fields: list[str], state: State, _given: str | None, _words: WordExpander) -> bool | None:
-    if fields[:1] in (["-a"], ["+a"]) or fields[:2] in (["-o", "allexport"], ["+o", "allexport"]):
-        state.exports_all = fields[0].startswith("-")
     if "--" in fields:
         state.positional = fields[fields.index("--") + 1 :]
     elif fields and fields[0][:1] not in "-+":
         state.positional = fields
+    for flags, name in zip(fields, [*fields[1:], ""], strict=True):
+        if flags[:1] not in ("-", "+") or flags == "--":
+            break
+        if "a" in flags or (flags.endswith("o") and name == "allexport"):
+            state.exports_all = flags.startswith("-")
     return True
 
 

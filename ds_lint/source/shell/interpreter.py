@@ -607,9 +607,7 @@ class _Interpreter:
             self.notes.assigned(command, state)
         name = self.assignments.assign(command.text, state)
         if name is not None:
-            state.set_in[name] = self.path
-            if state.exports_all:
-                state.exported |= {name}
+            state.note_set(name, self.path)
         return True
 
     def run_variable_assignments(self, command: ShellCommand, state: State) -> bool | None:
@@ -656,7 +654,7 @@ class _Interpreter:
                 if keyword not in {"export", "readonly"} and "x" not in flags:
                     state.variables[word] = {} if "a" in flags.lower() else ""
             elif name is not None:
-                state.set_in[name] = self.path
+                state.note_set(name, self.path)
             if name is not None and (keyword == "export" or "x" in flags):
                 state.exported |= {name}
         return True
@@ -703,7 +701,7 @@ class _Interpreter:
             for text in assignments:
                 name = self.assignments.assign(text, state)
                 if name is not None:
-                    state.set_in[name] = self.path
+                    state.note_set(name, self.path)
             return True
         if not assignments:
             return self.call(fields, state, given, line)

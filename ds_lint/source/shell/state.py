@@ -84,6 +84,12 @@ class State:
         for name in self.__slots__:
             setattr(self, name, getattr(other, name))
 
+    def note_set(self, name: str, path: str) -> None:
+        """Note that a file sets a variable."""
+        self.set_in[name] = path
+        if self.exports_all:
+            self.exported |= {name}
+
     def text(self, name: str) -> str | None:
         """The value of a variable as ``$NAME`` gives it; None if nothing sets it."""
         value = self.variables.get(name)
