@@ -90,6 +90,35 @@ def test_an_option_in_a_redirection_is_said_of_the_config_behind_it(found):
     assert found(f"torchrun train.py {CONFIG} > log 2>&1 < /dev/null --bf16", codes="DS839") == []
 
 
+CUT_OFF = "torchrun train.py \\\n  {}\n  --deepspeed ds.json --bf16"
+
+
+@pytest.mark.parametrize("between", ["# --fp16 \\", "", "--seed 1 \\ ", "--seed 1"])
+def test_lines_behind_a_comment_are_another_command_for_bash(found, between):
+    """DS893: the config and ``--bf16`` do not arrive."""
+    script = CUT_OFF.format(between)
+    printing = f'torchrun() {{ printf "<%s>" "$@"; }}\n{script}'
+    ran = subprocess.run(["bash", "-c", printing], capture_output=True, text=True, check=False)
+    assert "<--bf16>" not in ran.stdout
+    assert "--deepspeed: command not found" in ran.stderr
+    (finding,) = found(script, codes="DS893")
+    assert finding["message"].startswith("the shell ends the launch before `--deepspeed`: ")
+    assert finding["message"].endswith("the script does not get `--deepspeed` and `--bf16`")
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        f"torchrun train.py {CONFIG} \\\n  --bf16 # --fp16",
+        f"torchrun train.py {CONFIG}  # --fp16",
+        f"torchrun train.py {CONFIG} \\\n  # --fp16",
+        f"ARGS='--bf16 \n --fp16'\ntorchrun train.py {CONFIG} $ARGS",
+    ],
+)
+def test_a_command_that_has_all_its_lines_is_whole(found, launch):
+    assert found(launch, codes="DS893") == []
+
+
 @pytest.mark.parametrize(
     "launch",
     [

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Span
 
 _MOST_GPUS = 1024  # of a node, and more than any has
+_FEW_LOST = 3  # options that a message names
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
@@ -413,6 +414,31 @@ def option_in_redirection(config: Config) -> Iterator[Problem]:
         label="an option is lost",
         related=[_launched(launch, "redirections")],
         subject=tuple(redirections),
+    )
+
+
+@rule("DS893", "arguments-cut-off", severity="warning", effects=("risk",), keys=(), elsewhere=True)
+def arguments_cut_off(config: Config) -> Iterator[Problem]:
+    """Lines of a launch that the shell runs as a command of their own, which begins with an option."""
+    launch = config.facts.launch
+    words = launch.launch.cut_off if launch is not None else ()
+    if launch is None or not words:
+        return
+    lost = [f"`{word.partition('=')[0]}`" for word in words if word is not None and word.startswith("-")]
+    more = f" and {len(lost) - _FEW_LOST} more" if len(lost) > _FEW_LOST + 1 else ""
+    shown = f"{', '.join(lost[:_FEW_LOST])}{more}" if more else _listed(lost)
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"the shell ends the launch before {lost[0]}: the script does not get {shown}",
+        RISK,
+        help="A comment or an empty line between the lines, or a blank behind a backslash ends the command; what "
+        "follows runs as another one. Put comments above the command, and a backslash at the end of each line but the "
+        "last.",
+        label="the command ends too early",
+        related=[_launched(launch, "arguments are cut off")],
+        subject=words,
     )
 
 

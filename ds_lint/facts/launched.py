@@ -215,6 +215,7 @@ class LaunchFacts:
         values: list[Word] = [value for value in self.launch.arguments.values() if isinstance(value, str)]
         if self.launch.redirections:  # which separate the config from its flag
             values += self.launch.flags
+        values += self.launch.cut_off
         flags = [value for value in values if value is not None and value.endswith((".json", ".hjson"))]
         return flags or [path for path in (self.script.config if self.script is not None else None,) if path]
 
@@ -337,6 +338,8 @@ class LaunchFacts:
             self.launch.added_option,
             self.launch.only_file,
             self.launch.first_word,
+            self.launch.redirections,
+            self.launch.cut_off,
         )
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])

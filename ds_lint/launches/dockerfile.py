@@ -26,13 +26,13 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
         elif name == "FROM":
             entry = ""
         elif name == "RUN":
-            found.append(launches_in(_command(rest), path, read, variables=variables).moved(line))
+            found.append(launches_in(_command(rest), path, read, variables=variables).moved(line, path))
         elif name == "ENTRYPOINT":
             entry = _command(rest)
-            found.append(launches_in(entry, path, read, variables=variables).moved(line))
+            found.append(launches_in(entry, path, read, variables=variables).moved(line, path))
         elif name == "CMD":
             command = f"{entry} {_command(rest)}" if entry and _exec_form(rest) is not None else _command(rest)
-            found.append(launches_in(command, path, read, variables=variables).moved(line))
+            found.append(launches_in(command, path, read, variables=variables).moved(line, path))
     return joined(found)
 
 

@@ -12,7 +12,8 @@ from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, so
 from ds_lint.launches.ranks import Ranks, accelerate_root, hosts_of, loose_around
 from ds_lint.launches.start import NO_OUTER, LauncherCall, Outer
 from ds_lint.launches.surroundings import OF_RANKS, Surroundings, starts_per_node, visible_gpus
-from ds_lint.source.shell.runners import RUNNERS, command_behind
+from ds_lint.launches.word import LooseWord
+from ds_lint.source.shell.runners import RUNNERS, SHELLS, command_behind
 from ds_lint.source.slurm import with_options
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")
 _NAME_A_JOB = ("-J", "--job-name", "-p", "--partition", "-A", "--account")  # options of srun with any name behind them
 _BY_PROGRAM, _BY_MODULE = by_program(), by_module()
+_CONFIGS = (".json", ".hjson")
+_CUT_OFF = (LooseWord(("the lines that are cut off",), None),)  # which are meant to be arguments, too
 _OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
 
 
@@ -80,7 +83,7 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         world_size=ranks.world_size,
         accelerate_config=_accelerate_config(launcher, options, flags),
         deepspeed_config=_config(options, flags),
-        loose=sorted_.loose,
+        loose=(*sorted_.loose, *(_CUT_OFF if _loses_config(start.cut_off, options, flags) else ())),
         loose_before=(*options.loose, *loose_around(outer)),
         surroundings=around,
         memory=allocation.memory,
@@ -106,12 +109,16 @@ def _launcher(start: Start) -> _Found | None:
             is_unknown = is_unknown or begun is None
         elif begun is not None and words[position - 1] in _NAME_A_JOB:
             pass
+        elif name in SHELLS:
+            return None
         elif known is not None and known.is_around:
             begun = position if begun is None else begun
         elif known is not None:
             return _started(known, known.programs[name], words[position + 1 :], outer)
         elif _PYTHON.fullmatch(name):
             return _python(words[position + 1 :], outer)
+        elif position and words[position - 1] == "run" and name.endswith(".py"):  # of `uv run`
+            return _python(words[position:], outer)
         elif name in RUNNERS:
             behind = command_behind(words[position:], _is_command)
             if behind is None:
@@ -139,7 +146,7 @@ def _set_by_env(words: list[Word]) -> dict[str, Word]:
 
 def _is_command(name: str) -> bool:
     """Whether a runner may run a program of this name as a launch, or around one."""
-    return name in _BY_PROGRAM or name in RUNNERS or _PYTHON.fullmatch(name) is not None
+    return name in _BY_PROGRAM or name in RUNNERS or name.endswith(".py") or _PYTHON.fullmatch(name) is not None
 
 
 def _started(known: Launcher, behind: tuple[str, ...], rest: list[Word], outer: Outer) -> _Found | None:
@@ -199,6 +206,11 @@ def _config(options: Parsed, flags: dict[str, Argument]) -> str | None:
     """The DeepSpeed config that a launch names."""
     given: list[Argument] = [options.options.get("deepspeed_config_file"), *(flags.get(name) for name in CONFIG_FLAGS)]
     return next((value for value in given if isinstance(value, str) and value), None)
+
+
+def _loses_config(cut_off: tuple[Word, ...], options: Parsed, flags: dict[str, Argument]) -> bool:
+    """Whether the config is only among the words that the shell takes for another command."""
+    return _config(options, flags) is None and any(word is not None and word.endswith(_CONFIGS) for word in cut_off)
 
 
 def _accelerate_config(launcher: Launcher, options: Parsed, flags: dict[str, Argument]) -> str | None:

@@ -28,8 +28,9 @@ class Launch(NamedTuple):
     ``loose_before`` is what those before it depend on. ``environment`` are the variables that the script exports. Paths
     are as the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are
     the bytes of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
-    ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words behind
-    the command that the shell takes for another one. ``around`` is the command that it runs within, as it is written.
+    ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words
+    behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
+    or a script with it.
     """
 
     path: str

@@ -62,7 +62,7 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
     found = []
     for line, recipe in recipes:
         script = variables.expanded(_PREFIX.sub("", recipe, count=1)).replace("$$", "$")
-        found.append(launches_in(script, path, read, stand_ins=variables.stand_ins).moved(line))
+        found.append(launches_in(script, path, read, stand_ins=variables.stand_ins).moved(line, path))
     return joined(found)
 
 

@@ -158,7 +158,7 @@ class _CellReader:
             text = _VARIABLE.sub(lambda name: self.variable(name, line, stand_ins), text)
         found = launches_in(
             text, self.path, self.text_at, variables=self.at(line), stand_ins=stand_ins, may_write=True
-        ).moved(line - 1)
+        ).moved(line - 1, self.path)
         for one in found.launches:
             self.launches.append(one._replace(cwd=self.place(one.cwd) if one.cwd is not None else None))
         self.misread += found.misread

@@ -41,7 +41,7 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
     """The launches of the calls that start a program."""
     return joined(
         [
-            launches_in(command.script, path, read, stand_ins=command.stand_ins).moved(command.line - 1)
+            launches_in(command.script, path, read, stand_ins=command.stand_ins).moved(command.line - 1, path)
             for command in commands(text, path)
         ]
     )

@@ -67,9 +67,9 @@ class Launches(NamedTuple):
     written: tuple[WrittenConfig, ...] = ()
     notebook: Notebook | None = None
 
-    def moved(self, lines: int) -> Launches:
-        """The same for a text that starts so many lines further down its file."""
-        moved = [one._replace(line=one.line + lines) for one in self.launches]
+    def moved(self, lines: int, path: str) -> Launches:
+        """The same for a text that starts so many lines further down its file, which may call others."""
+        moved = [one._replace(line=one.line + (lines if one.path == path else 0)) for one in self.launches]
         written = [one._replace(line=one.line + lines, end_line=one.end_line + lines) for one in self.written]
         return Launches(moved, [line + lines for line in self.misread], tuple(written))
 

@@ -32,7 +32,7 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
             script = _EXPRESSION.sub(lambda match: stand_ins.add(match[1]), run.value)  # noqa: B023 - called at once
             is_block = text[run.span.start : run.span.start + 1] in ("|", ">")
             lines = text.count("\n", 0, run.span.start) + (1 if is_block else 0)
-            found.append(launches_in(script, path, read, variables=variables, stand_ins=stand_ins).moved(lines))
+            found.append(launches_in(script, path, read, variables=variables, stand_ins=stand_ins).moved(lines, path))
     return joined(found)
 
 

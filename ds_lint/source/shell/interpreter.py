@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.source.project_texts import ProjectTexts
 from ds_lint.source.shell import builtins, conditions, patterns, scanning
 from ds_lint.source.shell.assignments import ASSIGNMENT, Assignments, restore
 from ds_lint.source.shell.beginnings import may_write_config
@@ -21,7 +22,6 @@ from ds_lint.source.shell.text_notes import TextNotes
 from ds_lint.source.shell.texts import WrittenText, WrittenTexts
 from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
 from ds_lint.source.shell.words import LONGEST, TooLongError, WordExpander
-from ds_lint.source.project_texts import ProjectTexts
 from ds_lint.source.slurm import allocation, with_options
 from ds_lint.source.tree import Span
 
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
 _MOST_DEPTH = 40  # functions, evals and sourced files within each other
 _MOST_TURNS = 100
+_MOST_CALLS = 20  # of one script by another, which may call it in a loop
 _SIMPLE = {"command", "variable_assignment", "variable_assignments"}
 _WRITES = (">", ">|", "&>")
 _MOST_ASIDE = 20  # times that the same commands are read aside
+_OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*(?:=|$)")
 _TABS = re.compile(r"^\t+", re.MULTILINE)
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\+?=")
 
@@ -96,8 +98,8 @@ def follow(
     """Follow a script.
 
     ``path`` is its place in the project; ``read`` gives the text of a file that it sources; ``variables`` are in the
-    environment, with None for a value that is not known; ``stand_ins`` are in the text. ``enters`` says whether the text
-    of a script that it calls is followed, too.
+    environment, with None for a value that is not known; ``stand_ins`` are in the text. ``enters`` says whether the
+    text of a script that it calls is followed, too.
     """
     interpreter = _Interpreter(path, read)
     interpreter.enters = enters
@@ -173,6 +175,7 @@ class _Interpreter:
         self.read = read
         self.enters: Callable[[str], bool] = lambda _: False
         self.callers = [path]  # the scripts that call each other
+        self.calls: dict[str, int] = {}  # by script: how often it was called
         self.reading = reading
         self.is_broken_off = False
         self.unknowns = Unknowns() if reading is None else reading.unknowns
@@ -620,8 +623,6 @@ class _Interpreter:
         texts = handed_texts(fields, given)
         if texts:
             return self.handed(texts, fields, state, line)
-        if self.script(fields, state):
-            return None
         if name in {"break", "continue"}:
             state.ended = name
             if name == "break" and self.breaks:
@@ -630,12 +631,16 @@ class _Interpreter:
         builtin = builtins.BUILTINS.get(name)
         if builtin is not None:
             return builtin(fields[1:], state, given, self.words)
+        self.script(fields, state)
         self.start(fields, state, line)
         return None
 
     def start(self, fields: list[str], state: State, line: int) -> None:
-        """Note a program that starts."""
-        if not self.is_silent:
+        """Note a program that starts; one with the name of an option is what is left of the one before."""
+        if _OPTION.match(fields[0]) and self.started and self.started[-1].path == self.path:
+            before = self.started[-1]
+            self.started[-1] = before._replace(cut_off=(*before.cut_off, *fields))
+        elif not self.is_silent:
             environment = {key: state.text(key) or "" for key in sorted(state.exported) if key in state.variables}
             self.started.append(StartedProgram(self.path, line, fields, environment, state.cwd, self.redirections))
 
@@ -678,18 +683,20 @@ class _Interpreter:
             status = self.evaluate(one.text, inside, line)
         if posixpath.basename(fields[0]) in SHELLS:
             return status
-        if len(self.started) == begin:
-            self.start(fields, state, line)
         self.put_around(begin, Around(tuple(fields), texts[0].text))
+        self.start(fields, state, line)
         return None
 
-    def script(self, fields: list[str], state: State) -> bool:
-        """Follow a script of the project that a command runs; returns whether it does."""
+    def script(self, fields: list[str], state: State) -> None:
+        """Follow a script of the project that a command may run."""
         at = called_script(fields)
         path = self.file(fields[at], state) if at is not None else None
         text = self.read(path) if path is not None and path not in self.callers and not self.is_silent else None
         if at is None or path is None or text is None or not self.enters(text):
-            return False
+            return
+        self.calls[path] = self.calls.get(path, 0) + 1
+        if self.calls[path] > _MOST_CALLS:
+            return
         begin = len(self.started)
         inside = self.shell_within(state, fields, text)
         inside.positional = fields[at + 1 :] or None
@@ -702,7 +709,6 @@ class _Interpreter:
         self.callers.pop()
         self.path, self.line = outside
         self.put_around(begin, Around(tuple(fields), text))
-        return len(self.started) > begin
 
     def shell_within(self, state: State, fields: list[str], text: str, *, has_environment: bool = True) -> State:
         """The shell that a command starts for a text."""
