@@ -27,8 +27,8 @@ _STRINGS = {"=", "==", "!=", "<", ">", "=~"}
 _MOST_WORDS = 200
 
 
-def holds(text: str, state: State, words: WordExpander) -> bool | None:
-    """Whether a test holds, given with its brackets."""
+def holds(text: str, state: State, words: WordExpander, *, is_called: bool = True) -> bool | None:
+    """Whether a test holds, given with its brackets; if not ``is_called`` with words, in a script without any."""
     is_extended = text.startswith("[[")
     inside = text[2:-2] if is_extended else text[1:-1]
     raw = scanning.raw_words(inside)
@@ -38,7 +38,7 @@ def holds(text: str, state: State, words: WordExpander) -> bool | None:
         operands = [field for word in raw for field in words.fields(word, state)]
     if len(operands) > _MOST_WORDS:
         return None
-    test = _Test(operands[::-1], state, words, is_extended=is_extended)
+    test = _Test(operands[::-1], state, words, is_extended=is_extended, is_called=is_called)
     value = test.either()
     return None if test.left or test.is_broken else value
 
@@ -70,7 +70,10 @@ def _with_brackets_apart(word: str) -> list[str]:
 class _Test:
     """A descent over the words of a test. ``left`` are those that are not read yet, the next one last."""
 
-    def __init__(self, left: list[str], state: State, words: WordExpander, *, is_extended: bool) -> None:
+    def __init__(
+        self, left: list[str], state: State, words: WordExpander, *, is_extended: bool, is_called: bool
+    ) -> None:
+        self.is_called = is_called
         self.left = left
         self.state = state
         self.words = words
@@ -137,6 +140,8 @@ class _Test:
             if not (_INTEGER.fullmatch(one) and _INTEGER.fullmatch(other)):
                 return None
             return _COMPARISONS[operator](int(one), int(other))
+        if not self.is_called and operator in _STRINGS and (one or other):
+            return None  # it chooses by words that somebody gives
         if operator in ("=", "==", "!="):
             is_literal = not self.is_extended or right[:1] in "'\""
             equal = one == other if is_literal else patterns.matches(one[:2000], other)
@@ -146,4 +151,5 @@ class _Test:
         return None  # a regular expression of another kind than Python's
 
     def value(self, word: str) -> str:
-        return self.words.text(word, self.state) if self.is_extended else word
+        value = self.words.text(word, self.state) if self.is_extended else word
+        return value if self.is_called else self.words.unknowns.without_call(value)

@@ -369,17 +369,27 @@ class _Interpreter:
         results, is_taken = list[State](), False
         for condition, body in _branches(command):
             holds = True if condition is None else None if is_taken else self.block(condition, before)
-            if is_taken or before.ended is not None or holds is False:
+            by_default = self.without_call(condition, before) if holds is None and condition and not is_taken else None
+            if is_taken or before.ended is not None or holds is False or by_default is False:
                 self.read_aside(body, before)
                 continue
             inside = before.copy()
             self.block(body, inside)
+            if by_default and inside.ended == "exit":  # it wants words
+                continue
+            holds = holds or by_default
             results.append(inside)
             is_taken = holds is True
         if not is_taken:
             results.append(before)
         self.go_on(state, results)
         return None
+
+    def without_call(self, condition: list[ShellCommand], state: State) -> bool | None:
+        """Whether a test holds in a script that is called without words, which then takes defaults."""
+        if state.positional is not None or len(condition) != 1 or condition[0].kind != "test_command":
+            return None
+        return conditions.holds(condition[0].text, state, self.words, is_called=False)
 
     def go_on(self, state: State, results: list[State]) -> None:
         """Go on with what all branches that may have run leave alike."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     Array = dict[int | str, str]
     Value = str | Array
 
+_WORDS = re.compile(r"\s+|\S+")
 # Variables that bash or the login sets on every machine, so that no default is ever taken.
 PROVIDED = frozenset({
     "BASH", "BASHPID", "BASH_SOURCE", "BASH_VERSION", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS",
@@ -74,8 +76,9 @@ def merged(one: State, other: State, unknowns: Unknowns) -> State:
         return one
     result = one.copy()
     for name in {*one.variables, *other.variables}:
-        if one.variables.get(name) != other.variables.get(name):
-            result.variables[name] = unknowns.mark(name)
+        values = one.variables.get(name), other.variables.get(name)
+        if values[0] != values[1]:
+            result.variables[name] = _alike(*values, unknowns.mark(name))
     if one.positional != other.positional:
         result.positional = None
     result.functions = {**other.functions, **one.functions}
@@ -83,3 +86,31 @@ def merged(one: State, other: State, unknowns: Unknowns) -> State:
     if one.cwd != other.cwd:
         result.cwd = unknowns.mark("PWD")
     return result
+
+
+def _alike(one: Value | None, other: Value | None, mark: str) -> Value:
+    """What two values have in common, with a mark for the words between."""
+    if isinstance(one, str) and isinstance(other, str):
+        left, right = _WORDS.findall(one), _WORDS.findall(other)
+        start, end = _common(left, right)
+        longer = max(left, right, key=len)[start:]
+        between = longer[: len(longer) - end]
+        if len(between) == abs(len(left) - len(right)):  # which one of them has in addition, apart from the others
+            before, after = between[0] if between[0].isspace() else "", between[-1] if between[-1].isspace() else ""
+            mark = f"{before if start else ''}{mark}{after if end else ''}"
+        return "".join(left[:start]) + mark + "".join(left[len(left) - end :])
+    if isinstance(one, dict) and isinstance(other, dict) and all(isinstance(key, int) for key in (*one, *other)):
+        left, right = list(one.values()), list(other.values())
+        start, end = _common(left, right)
+        return dict(enumerate([*left[:start], mark, *left[len(left) - end :]]))
+    return mark
+
+
+def _common(one: list[str], other: list[str]) -> tuple[int, int]:
+    """How many parts two texts have in common at their beginning, and how many of the others at their end."""
+    most, start, end = min(len(one), len(other)), 0, 0
+    while start < most and one[start] == other[start]:
+        start += 1
+    while end < most - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    return start, end

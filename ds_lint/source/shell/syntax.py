@@ -123,6 +123,15 @@ _APART = (*REDIRECTIONS, "variable_assignment")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
+# `# between lines`, a comment that the parser does not see the end of
+_INLINE_COMMENT = re.compile(r"`[ \t]*#[^`\n]*`")
+
+
+def _hidden(comment: re.Match[str]) -> str:
+    """A command of the same length instead of a comment in backquotes."""
+    return f"`{':' * (len(comment[0]) - 2)}`"
+
+
 @lru_cache(maxsize=128)  # a loop evaluates the same text in each turn
 def parse(text: str, base: int | None = None) -> ShellCommand:
     """The program of a script."""
@@ -131,7 +140,7 @@ def parse(text: str, base: int | None = None) -> ShellCommand:
     text = (text.rstrip().rstrip("\\") + "\n").replace("\r\n", "\n")
     # The scanner of tree-sitter-bash looks characters up in tables that end with ASCII, and may crash behind their end.
     # For the shell, every other one is part of a word, and of no name. So offsets in bytes are those of characters.
-    seen = bytearray(_BEYOND_ASCII.sub(".", text).encode())
+    seen = bytearray(_INLINE_COMMENT.sub(_hidden, _BEYOND_ASCII.sub(".", text)).encode())
     heredocs = Heredocs(text)
     while True:
         parser = tree_sitter.Parser(_language())  # used again after a text that it does not understand, it may crash

@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 _FIRST, _LAST = 0xF0000, 0xFFFFD  # Unicode's first private plane
+_POSITIONAL = re.compile(r"\$(?:[1-9]\d*|[@*])")
 _MARK = re.compile("[\U000f0000-\U000ffffd]")
 
 
@@ -42,6 +43,15 @@ class Unknowns:
     def of(self, text: str) -> list[UnknownPart]:
         """The unknown parts of a text, in its order."""
         return [self._unknowns[ord(found) - _FIRST] for found in _MARK.findall(text)]
+
+    def without_call(self, text: str) -> str:
+        """A text as it is in a script that is called without words."""
+        for unknown in self.of(text):
+            if unknown.name == "#@":
+                text = text.replace(self._characters[unknown], "0")
+            elif _POSITIONAL.fullmatch(unknown.name):
+                text = text.replace(self._characters[unknown], "")
+        return text
 
     def path(self, text: str) -> str | None:
         """A text with its places in the project written out; None if another part is unknown."""
