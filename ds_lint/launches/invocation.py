@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")
 _NAME_A_JOB = ("-J", "--job-name", "-p", "--partition", "-A", "--account")  # options of srun with any name behind them
 _BY_PROGRAM, _BY_MODULE = by_program(), by_module()
+_AROUND = frozenset(name for name, one in _BY_PROGRAM.items() if one.is_around)
 _CONFIGS = (".json", ".hjson")
 _CUT_OFF = (LooseWord(("the lines that are cut off",), None),)  # which are meant to be arguments, too
 _OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
@@ -100,40 +101,34 @@ def _launcher(start: Start) -> _Found | None:
     is_unknown = False  # whether an unknown word is before, which may be any program with any options
     while position < len(words):
         word = words[position]
-        name = posixpath.basename(word) if word is not None else ""
-        outer = start.around or NO_OUTER
-        if begun is not None:
-            outer = Outer(words[begun:position], start.details[begun:position])
-        known = _BY_PROGRAM.get(name)
-        if word is None:
-            is_unknown = is_unknown or begun is None
-        elif begun is not None and words[position - 1] in _NAME_A_JOB:
-            pass
-        elif name in SHELLS:
-            return None
-        elif known is not None and known.is_around:
-            begun = position if begun is None else begun
-        elif known is not None:
-            return _started(known, known.programs[name], words[position + 1 :], outer)
-        elif _PYTHON.fullmatch(name):
-            return _python(words[position + 1 :], outer)
-        elif position and words[position - 1] == "run" and name.endswith(".py"):  # of `uv run`
-            return _python(words[position:], outer)
-        elif name in RUNNERS:
-            behind = command_behind(words[position:], _is_command)
-            if behind is None:
-                return None
-            position += behind
+        name = posixpath.basename(word or "")
+        if _starts(name, words, position):
+            outer = start.around or NO_OUTER
+            if begun is not None:
+                outer = Outer(words[begun:position], start.details[begun:position])
+            return _started(name, words[position:], outer)
+        if name in RUNNERS:
+            position += command_behind(words[position:], _is_command) or len(words)
             continue
-        elif is_unknown and word.endswith(".py"):
-            return _Found(UNKNOWN, words[position:], outer)
-        elif begun is None and not is_unknown:
+        if is_unknown and name.endswith(".py"):
+            return _Found(UNKNOWN, words[position:], start.around or NO_OUTER)
+        is_unknown = is_unknown or (word is None and begun is None)
+        if name in _AROUND and begun is None:
+            begun = position
+        elif name in SHELLS or (begun is None and not is_unknown):
             return None
         position += 1
-    if is_unknown:
-        flag = next((at for at, word in enumerate(words) if word is not None and word.startswith("--deepspeed")), None)
-        return _Found(UNKNOWN, words[flag:], start.around or NO_OUTER) if flag is not None else None
-    return None
+    flag = next((at for at, word in enumerate(words) if word is not None and word.startswith("--deepspeed")), None)
+    return _Found(UNKNOWN, words[flag:], start.around or NO_OUTER) if is_unknown and flag is not None else None
+
+
+def _starts(name: str, words: list[Word], position: int) -> bool:
+    """Whether the word at a place starts a training: a launcher, Python, or a script that ``uv run`` starts."""
+    before = words[position - 1] if position else None
+    if before in _NAME_A_JOB and position > 1 and any(word in _AROUND for word in words[:position]):
+        return False
+    is_launcher = name in _BY_PROGRAM and name not in _AROUND
+    return is_launcher or _PYTHON.fullmatch(name) is not None or (before == "run" and name.endswith(".py"))
 
 
 def _set_by_env(words: list[Word]) -> dict[str, Word]:
@@ -149,7 +144,15 @@ def _is_command(name: str) -> bool:
     return name in _BY_PROGRAM or name in RUNNERS or name.endswith(".py") or _PYTHON.fullmatch(name) is not None
 
 
-def _started(known: Launcher, behind: tuple[str, ...], rest: list[Word], outer: Outer) -> _Found | None:
+def _started(name: str, words: list[Word], outer: Outer) -> _Found | None:
+    """What a word that starts a training starts, with what is behind it."""
+    known = _BY_PROGRAM.get(name)
+    if known is not None:
+        return _with_word(known, known.programs[name], words[1:], outer)
+    return _python(words if name.endswith(".py") else words[1:], outer)
+
+
+def _with_word(known: Launcher, behind: tuple[str, ...], rest: list[Word], outer: Outer) -> _Found | None:
     """A launcher with one of the words that must be behind it, if it starts a training."""
     if not behind:
         return _Found(known, rest, outer)
@@ -167,7 +170,7 @@ def _python(rest: list[Word], outer: Outer) -> _Found | None:
         return None
     module = left[1] if left[0] == "-m" and len(left) > 1 else None
     if module is not None and (known := _BY_MODULE.get(module)) is not None:
-        return _started(known, known.modules[module], left[2:], outer)
+        return _with_word(known, known.modules[module], left[2:], outer)
     if module in _BY_PROGRAM:
         return None  # a package, which Python cannot start
     return _Found(_around(outer) or PYTHON, left, outer)

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from ds_lint.source.counts import count
 from ds_lint.source.shell import scanning
-from ds_lint.source.shell.arithmetic import value_of
 
 if TYPE_CHECKING:
     from ds_lint.source.shell.state import Array, State, Value
     from ds_lint.source.shell.words import WordExpander
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[(.*?)\])?(\+?)=", re.DOTALL)
-_ASSIGNS = re.compile(r"\s*([A-Za-z_]\w*)\s*(\+\+|--|(?:<<|>>|[-+*/%&|^])?=(?!=))(.*)", re.DOTALL)
-_ASSIGNS_BEFORE = re.compile(r"\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*")
 
 
 class Assignments:
@@ -50,7 +47,7 @@ class Assignments:
 
     def _array(self, raw: str, array: dict[int | str, str], state: State, *, is_map: bool) -> dict[int | str, str]:
         """The elements of ``NAME=( ... )``, behind those that are there."""
-        for word in scanning.raw_words(_without_comments(raw)):
+        for word in scanning.raw_words(raw, has_comments=True):
             keyed = re.match(r"\[(.*?)\]=", word, re.DOTALL)
             if keyed:
                 key: int | str = self._expander.text(keyed[1], state)
@@ -70,30 +67,8 @@ class Assignments:
 
     def arithmetic(self, expression: str, state: State) -> bool | None:
         """``((expression))``: assigns, and holds if the value is not 0."""
-        value: int | None = None
-        for part in expression.split(","):
-            value = self._assigned(part, state)
+        value = self._expander.number(expression, state)
         return None if value is None else value != 0
-
-    def _assigned(self, expression: str, state: State) -> int | None:
-        before = _ASSIGNS_BEFORE.fullmatch(expression)
-        match = _ASSIGNS.fullmatch(f"{before[2]}{before[1]}" if before else expression)
-        if match is None:
-            return self._expander.number(expression, state)
-        name, operator, rest = match[1], match[2], match[3]
-        old = self._expander.number(name, state)
-        if operator in ("++", "--") and rest.strip():
-            value = result = None
-        elif operator in ("++", "--"):
-            value = None if old is None else old + (1 if operator == "++" else -1)
-            result = value if before else old
-        else:
-            right = self._expander.number(rest, state)
-            compound = f"o {operator[:-1]} r"
-            value = right if operator == "=" or right is None else value_of(compound, {"o": old, "r": right}.get)
-            result = value
-        state.variables[name] = self._expander.unknowns.mark(name) if value is None else str(value)
-        return result
 
 
 def restore(state: State, name: str, value: Value | None) -> None:
@@ -107,8 +82,3 @@ def restore(state: State, name: str, value: Value | None) -> None:
 def _with_home(raw: str) -> str:
     """A value that begins with ``~``, which an assignment expands: it is as unknown as ``$HOME``."""
     return f"$HOME{raw[1:]}" if re.match(r"~(?:/|$)", raw) else raw
-
-
-def _without_comments(raw: str) -> str:
-    """The elements of an array without the comments between them."""
-    return re.sub(r"(^|\s)#[^\n]*", r"\1", raw)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.source.counts import count
 from ds_lint.source.shell.arithmetic import value_of
+from ds_lint.source.shell.conditions import holds_words
 from ds_lint.source.shell.unknowns import is_known
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ def _ends(why: str) -> Builtin:
         return True
 
     return end
+
+
+def _test(fields: list[str], state: State, _given: str | None, words: WordExpander) -> bool | None:
+    return holds_words(fields[:-1] if fields[-1:] == ["]"] else fields, state, words)
 
 
 def _cd(fields: list[str], state: State, _given: str | None, words: WordExpander) -> bool | None:
@@ -86,6 +91,10 @@ def _read(fields: list[str], state: State, given: str | None, words: WordExpande
                 delimiter = argument if field[-1] == "d" else delimiter
         else:
             names.append(field)
+    if given is None and state.given is not None:
+        if not state.given:
+            return False
+        given = state.given.pop()
     if given is None:
         for name in names or ["REPLY"]:
             state.variables[name] = words.unknowns.mark(name)
@@ -107,6 +116,20 @@ def _read(fields: list[str], state: State, given: str | None, words: WordExpande
     return True
 
 
+def _mapfile(fields: list[str], state: State, given: str | None, words: WordExpander) -> bool | None:
+    """``mapfile -t NAME``, each line an element."""
+    name = fields[-1] if fields and not fields[-1].startswith("-") else "MAPFILE"
+    if given is None and state.given is not None:
+        given = "".join(f"{line}\n" for line in reversed(state.given))
+        state.given.clear()
+    if given is None or not is_known(given) or any(field.startswith("-") and field != "-t" for field in fields):
+        state.variables[name] = words.unknowns.mark(name)
+        return None
+    lines = given.removesuffix("\n").split("\n") if given else []
+    state.variables[name] = dict(enumerate(lines if "-t" in fields else [f"{line}\n" for line in lines]))
+    return True
+
+
 def _printf(fields: list[str], state: State, _given: str | None, words: WordExpander) -> bool | None:
     if fields[:1] == ["-v"] and len(fields) > 2:
         text = _formatted(fields[2:])
@@ -115,18 +138,20 @@ def _printf(fields: list[str], state: State, _given: str | None, words: WordExpa
 
 
 def _let(fields: list[str], state: State, _given: str | None, words: WordExpander) -> bool | None:
+    value: int | None = None
     for field in fields:
-        name, sign, expression = field.partition("=")
-        changed = name.rstrip("+-*/%")
-        if re.fullmatch(r"[A-Za-z_]\w*", changed):
-            value = words.number(expression, state) if sign and changed == name else None
-            state.variables[changed] = words.unknowns.mark(changed) if value is None else str(value)
-    return None
+        value = words.number(field, state)
+    return None if value is None else value != 0
+
+
+def _return(fields: list[str], state: State, _given: str | None, _words: WordExpander) -> bool | None:
+    state.ended = "return"
+    return count(fields[0]) == 0 if fields and count(fields[0]) is not None else None
 
 
 BUILTINS: dict[str, Builtin] = {
     ":": _nothing,
-    "[": _unknown,
+    "[": _test,
     "alias": _nothing,
     "bg": _nothing,
     "cd": _cd,
@@ -139,18 +164,18 @@ BUILTINS: dict[str, Builtin] = {
     "hash": _unknown,
     "jobs": _nothing,
     "let": _let,
-    "mapfile": _read,
+    "mapfile": _mapfile,
     "popd": _cd,
     "printf": _printf,
     "pushd": _cd,
     "read": _read,
-    "readarray": _read,
-    "return": _ends("return"),
+    "readarray": _mapfile,
+    "return": _return,
     "set": _set,
     "shift": _shift,
     "shopt": _nothing,
     "sleep": _nothing,
-    "test": _unknown,
+    "test": _test,
     "trap": _nothing,
     "true": _nothing,
     "type": _unknown,
@@ -163,7 +188,7 @@ BUILTINS: dict[str, Builtin] = {
 def printed(fields: list[str], state: State, words: WordExpander) -> str | None:
     """What a command prints; None if that is unknown."""
     name, rest = (fields[0], fields[1:]) if fields else ("", [])
-    if any(_GLOB.search(field) for field in rest):
+    if name not in ("expr", "printf") and any(_GLOB.search(field) for field in rest):
         return None
     if name == "pwd":
         path = words.unknowns.path(state.cwd)
@@ -213,12 +238,30 @@ def _of_path(name: str, rest: list[str], words: WordExpander) -> str | None:
 
 
 def _formatted(fields: list[str]) -> str | None:
-    """``printf FORMAT WORD...`` with ``%s`` and ``%d`` alone."""
+    """``printf FORMAT WORD...``, which uses the format again as long as there are words; None if that is unknown."""
     if not fields or not all(is_known(field) for field in fields):
         return None
-    form, rest = fields[0].replace("\\n", "\n").replace("\\t", "\t"), fields[1:]
-    places = len(re.findall("%[sd]", form))
-    if re.search(r"%[^sd%]|\\", form) or (places and len(rest) > places) or (not places and rest):
+    form, rest = re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[0]), fields[0]), fields[1:]
+    pieces = re.split(r"(%%|%[-0 +#]*\d*(?:\.\d+)?[a-zA-Z])", form)
+    places = [piece for piece in pieces[1::2] if piece != "%%"]
+    if "\\" in form or "%" in "".join(pieces[::2]) or any(piece[-1] not in "sdiuxXofeg" for piece in places):
         return None
-    left = iter(rest)
-    return re.sub("%[sd]", lambda _: next(left, ""), form).replace("%%", "%")
+    found, left = list[str](), list(rest)
+    try:
+        while True:
+            for piece in pieces:
+                if piece == "%%":
+                    found.append("%")
+                elif piece in places:
+                    kind, value = piece[-1], left.pop(0) if left else ""
+                    number = float if kind in "feg" else int
+                    found.append(piece.replace("i", "d") % (value if kind == "s" else number(value or "0")))
+                else:
+                    found.append(piece)
+            if not (left and places):
+                return "".join(found)
+    except ValueError:  # a word that is no number
+        return None
+
+
+_ESCAPED = {"n": "\n", "t": "\t", "\\": "\\"}

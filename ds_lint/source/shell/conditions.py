@@ -25,6 +25,11 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 _STRINGS = {"=", "==", "!=", "<", ">", "=~"}
 _MOST_WORDS = 200
+_LONGEST_FOUND = 300
+_CLASSES = re.compile(r"\[:(\w+):\]")
+_OF_CLASS = {"alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "digit": "0-9", "lower": "a-z", "space": r"\s", "upper": "A-Z"}
+# Escapes, groups that are repeated and two repetitions one behind the other: they mean something else, or take long.
+_OF_ANOTHER_KIND = re.compile(r"\\[A-Za-z0-9<>`']|\)[*+?{]|\(\?|[*+?}][*+?{]|(?:[*+].*){4}|\$.")
 
 
 def holds(text: str, state: State, words: WordExpander, *, is_called: bool = True) -> bool | None:
@@ -36,6 +41,13 @@ def holds(text: str, state: State, words: WordExpander, *, is_called: bool = Tru
         operands = [part for word in raw for part in _with_brackets_apart(word)]
     else:
         operands = [field for word in raw for field in words.fields(word, state)]
+    return holds_words(operands, state, words, is_extended=is_extended, is_called=is_called)
+
+
+def holds_words(
+    operands: list[str], state: State, words: WordExpander, *, is_extended: bool = False, is_called: bool = True
+) -> bool | None:
+    """Whether a test of these words holds."""
     if len(operands) > _MOST_WORDS:
         return None
     test = _Test(operands[::-1], state, words, is_extended=is_extended, is_called=is_called)
@@ -121,7 +133,11 @@ class _Test:
 
     def unary(self, operator: str, word: str) -> bool | None:
         if operator == "-v":
-            return True if word in self.state.variables else None
+            name, _, index = word.rstrip("]").partition("[")
+            array = self.state.variables.get(name)
+            if index and isinstance(array, dict):
+                return self.value(index) in {str(key) for key in array}
+            return True if word in self.state.variables else False if word in self.state.unset else None
         value = self.value(word)
         if operator in ("-z", "-n"):
             is_set = bool(value) if is_known(value) else self.non_empty(value)
@@ -137,6 +153,9 @@ class _Test:
         if not (is_known(one) and is_known(other)):
             return None
         if operator in _COMPARISONS:
+            if self.is_extended:  # both sides are arithmetic
+                values = self.words.number(one, self.state), self.words.number(other, self.state)
+                return None if None in values else _COMPARISONS[operator](values[0] or 0, values[1] or 0)
             if not (_INTEGER.fullmatch(one) and _INTEGER.fullmatch(other)):
                 return None
             return _COMPARISONS[operator](int(one), int(other))
@@ -148,7 +167,24 @@ class _Test:
             return equal if operator != "!=" else not equal
         if operator in ("<", ">"):
             return one < other if operator == "<" else one > other
-        return None  # a regular expression of another kind than Python's
+        return self.is_found(one, re.escape(other) if right[:1] in "'\"" else other)
+
+    def is_found(self, text: str, expression: str) -> bool | None:
+        """Whether a text has what a regular expression means, if Python's mean the same and end soon."""
+        expression = _CLASSES.sub(lambda match: _OF_CLASS.get(match[1], match[0]), expression)
+        if "[:" in expression or _OF_ANOTHER_KIND.search(expression) or len(text) + len(expression) > _LONGEST_FOUND:
+            return None
+        try:
+            match = re.search(
+                expression.replace("$", r"\Z") if expression.endswith("$") else expression, text, re.DOTALL
+            )
+        except re.error:
+            return None
+        if match is not None:
+            self.state.variables["BASH_REMATCH"] = dict(
+                enumerate([match[0], *(group or "" for group in match.groups())])
+            )
+        return match is not None
 
     def value(self, word: str) -> str:
         value = self.words.text(word, self.state) if self.is_extended else word

@@ -11,10 +11,12 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.source.counts import count
 from ds_lint.source.project_texts import ProjectTexts
 from ds_lint.source.shell import builtins, conditions, patterns, scanning
 from ds_lint.source.shell.assignments import ASSIGNMENT, Assignments, restore
 from ds_lint.source.shell.beginnings import may_write_config
+from ds_lint.source.shell.filters import filtered
 from ds_lint.source.shell.runners import SHELLS, called_script, handed_texts
 from ds_lint.source.shell.state import Function, State, merged
 from ds_lint.source.shell.syntax import REDIRECTIONS, ShellCommand, WrittenWord, nodes, parse
@@ -36,6 +38,10 @@ _MOST_DEPTH = 40  # functions, evals and sourced files within each other
 _MOST_TURNS = 100
 _MOST_CALLS = 20  # of one script by another, which may call it in a loop
 _SIMPLE = {"command", "variable_assignment", "variable_assignments"}
+_PRINT_NOTHING = frozenset(builtins.BUILTINS) - {"echo", "hash", "jobs", "printf", "type"}
+_NOT_PLAIN = (*REDIRECTIONS, "variable_assignment")
+_TAKES_OUTPUT = re.compile(r"(?:1|&)?>")  # away from `$(...)`
+_READING = ("while_statement", "for_statement", "compound_statement")  # which may read line by line
 _WRITES = (">", ">|", "&>")
 _MOST_ASIDE = 20  # times that the same commands are read aside
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*(?:=|$)")
@@ -190,6 +196,7 @@ class _Interpreter:
         self.line: int | None = None  # of the command that evaluates a text, instead of the line in that text
         self.is_silent = int(reading is not None)  # as in a command substitution, which starts nothing that trains
         self.redirections: tuple[str, ...] = ()  # of the command that runs
+        self.printing: list[str] | None = None  # what is printed within `$(...)`, if that is known
         self.breaks: list[list[State]] = []
         self.frames: list[dict[str, Value | None]] = []  # of functions: what their local variables hide
 
@@ -260,6 +267,7 @@ class _Interpreter:
         if method is not None:
             result: bool | None = method(command, state)
             return result
+        self.print(None)
         return self.block(command.named, state) if command.kind == "ERROR" else None
 
     def run_program(self, command: ShellCommand, state: State) -> bool | None:
@@ -283,14 +291,26 @@ class _Interpreter:
     def run_redirected_statement(self, command: ShellCommand, state: State) -> bool | None:
         body = command.field("body")
         if body is None:
+            self.print(None)  # `$(< file)`
             return True
+        outside = self.printing
+        is_elsewhere = any(_TAKES_OUTPUT.match(part.text) for part in command.named if part.kind == "file_redirect")
+        if is_elsewhere:
+            self.printing = None
+        status = self.redirected(command, body, state)
+        self.printing = outside if is_elsewhere else self.printing
+        return status
+
+    def redirected(self, command: ShellCommand, body: ShellCommand, state: State) -> bool | None:
         words = self.in_last_line(body, state) if body.kind == "command" else []
         self.note_written(command, words, state)
         if body.kind != "command":
             is_last = body.kind in ("list", "pipeline")  # the parser counts the redirections of the last one to all
             if self.notes is not None and not is_last:
                 self.notes.given(command.named, "", state)
-            status = self.run(body, state)
+            given = next((part for part in command.named if part.kind == "herestring_redirect" or part.heredoc), None)
+            text = self.given(given, state) if given is not None and not is_last else None
+            status = self.with_input(body, text, state)
             if self.notes is not None and is_last:
                 self.notes.given(command.named, _program(body), state)
             return status
@@ -305,6 +325,14 @@ class _Interpreter:
         self.redirections, before = written, self.redirections
         status = self.simple(words, state, None if given is None else self.given(given, state))
         self.redirections = before
+        return status
+
+    def with_input(self, body: ShellCommand, text: str | None, state: State) -> bool | None:
+        """Run what reads a text line by line, if that is known."""
+        outside = state.given
+        state.given = None if text is None or not is_known(text) else text.removesuffix("\n").split("\n")[::-1]
+        status = self.run(body, state)
+        state.given = outside
         return status
 
     def note_written(self, command: ShellCommand, words: list[WrittenWord], state: State) -> None:
@@ -333,9 +361,39 @@ class _Interpreter:
         return text if heredoc.is_quoted else self.words.body(text, state)
 
     def run_pipeline(self, command: ShellCommand, state: State) -> bool | None:
+        if not command.named:
+            return True
         for part in command.named[:-1]:
+            outside, self.printing = self.printing, None
             self.run(part, state.copy())
-        return self.run(command.named[-1], state.copy()) if command.named else True
+            self.printing = outside
+        last, text = command.named[-1], None
+        if self.printing is not None or last.kind in _READING:
+            text = self.piped(command.named[:-1], state)
+        if last.kind not in _READING and text is not None:
+            fields = self.plain_words(last, state)
+            self.print(filtered(fields, text) if fields else None)
+            outside, self.printing = self.printing, None
+            status = self.run(last, state.copy())
+            self.printing = outside
+            return status
+        if last.kind not in _READING:
+            self.print(None)
+        return self.with_input(last, text, state.copy())
+
+    def piped(self, parts: list[ShellCommand], state: State) -> str | None:
+        """What the last of these commands prints, each of which reads what the one before prints."""
+        text = self.printed_by(parts[:1], state.copy())
+        for part in parts[1:]:
+            fields = self.plain_words(part, state)
+            text = filtered(fields, text) if fields and text is not None else None
+        return text
+
+    def plain_words(self, command: ShellCommand, state: State) -> list[str]:
+        """The words of a simple command without redirections; none if it is another one."""
+        if command.kind != "command" or any(part.kind in _NOT_PLAIN for part in command.words):
+            return []
+        return [field for part in command.words for field in self.words.fields(part.text, state)]
 
     def run_list(self, command: ShellCommand, state: State) -> bool | None:
         parts = command.named
@@ -347,10 +405,12 @@ class _Interpreter:
         if state.ended is not None or first is (not wanted):
             self.read_aside(parts[1:], state)
             return first
-        if first is not None:
+        if first is not None or (self.printing is not None and wanted and parts[0].text.startswith("cd ")):
             return self.run(parts[1], state)
+        before = self.printing
         after = state.copy()
         second = self.run(parts[1], after)
+        self.may_have_printed(before)
         state.take(merged(after, state, self.unknowns))
         return conditions.both(first, second) if wanted else None
 
@@ -365,8 +425,9 @@ class _Interpreter:
 
     def run_if_statement(self, command: ShellCommand, state: State) -> bool | None:
         """Branches as (condition, body): those before the first that is certainly taken may all be."""
-        before = state
+        before, printed = state, self.printing
         results, is_taken = list[State](), False
+        status: bool | None = None
         for condition, body in _branches(command):
             holds = True if condition is None else None if is_taken else self.block(condition, before)
             by_default = self.without_call(condition, before) if holds is None and condition and not is_taken else None
@@ -374,7 +435,7 @@ class _Interpreter:
                 self.read_aside(body, before)
                 continue
             inside = before.copy()
-            self.block(body, inside)
+            status = self.block(body, inside)
             if by_default and inside.ended == "exit":  # it wants words
                 continue
             holds = holds or by_default
@@ -382,8 +443,10 @@ class _Interpreter:
             is_taken = holds is True
         if not is_taken:
             results.append(before)
+        if len(results) > 1:
+            self.may_have_printed(printed)
         self.go_on(state, results)
-        return None
+        return status if is_taken and len(results) == 1 else None
 
     def without_call(self, condition: list[ShellCommand], state: State) -> bool | None:
         """Whether a test holds in a script that is called without words, which then takes defaults."""
@@ -401,24 +464,31 @@ class _Interpreter:
     def run_case_statement(self, command: ShellCommand, state: State) -> bool | None:
         value = command.field("value")
         text = "" if value is None else self.words.text(value.text, state)
-        results, is_certain = list[State](), False
+        results, is_certain, falls = list[State](), False, False
+        printed, status = self.printing, None
         for item in command.named:
             if item.kind != "case_item":
                 continue
             written = item.fields("value")
             commands = [part for part in item.named if part.node.id not in {pattern.node.id for pattern in written}]
             matches = False if is_certain else self.matches(text, [pattern.text for pattern in written], state)
-            if matches is False:
+            if matches is False and not falls:
                 self.read_aside(commands, state)
                 continue
-            is_certain = matches is True
-            inside = state.copy()
-            self.block(commands, inside)
+            inside = results.pop() if falls else state.copy()
+            status = self.block(commands, inside)
             results.append(inside)
+            ends = item.children[-1].kind
+            is_certain = (matches is True or falls or is_certain) and ends not in (";&", ";;&")
+            falls = ends == ";&" and (matches is True or falls)
+            if ends == ";;&" and matches is True:
+                state.take(results.pop())
         if not is_certain:
             results.append(state)
+        if len(results) > 1:
+            self.may_have_printed(printed)
         self.go_on(state, results)
-        return None
+        return status if len(results) == 1 and is_certain else None
 
     def matches(self, text: str, of: list[str], state: State) -> bool | None:
         """Whether one of the patterns of a case matches."""
@@ -441,6 +511,8 @@ class _Interpreter:
         items = [field for value in values for field in self.words.fields(value.text, state)]
         if not values and " in" not in command.text[: body.node.start_byte - command.node.start_byte]:
             items = self.words.fields('"$@"', state)
+        if not all(map(is_known, items)):
+            self.print(None)
         if not items:
             inside = state.copy()
             inside.variables[variable.text] = self.unknowns.mark(variable.text)
@@ -508,6 +580,7 @@ class _Interpreter:
                 self.read_aside([body], state)
                 return True
             if holds is None:
+                self.print(None)
                 inside = state.copy()
                 self.turns([{}], body, inside)
                 self.read_again(body, inside)
@@ -538,7 +611,14 @@ class _Interpreter:
 
     def run_unset_command(self, command: ShellCommand, state: State) -> bool | None:
         for word in command.text.split()[1:]:
-            state.variables.pop(word, None)
+            name, _, index = re.sub("['\"]", "", word).rstrip("]").partition("[")
+            array, key = state.variables.get(name), count(index) if index.isdigit() else index
+            if index and isinstance(array, dict) and key is not None:
+                array.pop(key, None)
+            elif not index and not name.startswith("-"):
+                state.variables.pop(name, None)
+                state.exported -= {name}
+                state.unset |= {name}
         return True
 
     def run_declaration_command(self, command: ShellCommand, state: State) -> bool | None:
@@ -569,16 +649,16 @@ class _Interpreter:
         return self.simple(self.in_last_line(command, state), state, None)
 
     def in_last_line(self, command: ShellCommand, state: State) -> list[WrittenWord]:
-        """The words of a command. The parser counts to it the lines before it that hold several assignments each."""
+        """The words of a command. The parser counts the lines before it to some, which run here."""
         words = command.words
         start = 0
         for number in range(1, len(words)):
-            if words[number - 1].kind != "variable_assignment":
-                break
-            ends = words[number - 1].command.node.end_byte, words[number].command.node.start_byte
+            before, after = words[number - 1], words[number]
+            if {before.kind, after.kind} & {"heredoc_redirect"}:
+                continue
+            ends = before.command.node.start_byte + len(before.text), after.command.node.start_byte
             if "\n" in command.source.text[slice(*ends)].replace("\\\n", ""):
-                for word in words[start:number]:
-                    self.run_variable_assignment(word.command, state)
+                self.simple(words[start:number], state, None)
                 start = number
         return words[start:]
 
@@ -638,6 +718,7 @@ class _Interpreter:
             if name == "break" and self.breaks:
                 self.breaks[-1].append(state.copy())
             return True
+        self.print_of(fields, state, given)
         builtin = builtins.BUILTINS.get(name)
         if builtin is not None:
             return builtin(fields[1:], state, given, self.words)
@@ -656,7 +737,8 @@ class _Interpreter:
 
     def function(self, function: Function, fields: list[str], state: State) -> bool | None:
         positional = state.positional
-        state.positional = fields[1:]
+        is_handed_on = positional is None and fields[1:] == [self.unknowns.mark("$@")]
+        state.positional = None if is_handed_on else fields[1:]
         self.frames.append({})
         outside, self.path = self.path, function.path
         if self.reading is not None:
@@ -761,41 +843,44 @@ class _Interpreter:
     def output(self, text: str, state: State, at: int | None) -> str:
         """What ``$(text)`` gives, with a mark if that is unknown; ``at`` is where the text begins in the script."""
         mark = self.unknowns.mark(f"$({text.strip()})")
+        commands = parse(text, at).named
+        if self.reading is not None and at is not None and may_write_config(text):
+            self.printed_by(commands, state.copy())
+        printed = self.printed_by(commands, state.copy())
+        return mark if printed is None else printed.rstrip("\n")
+
+    def printed_by(self, commands: list[ShellCommand], state: State) -> str | None:
+        """What commands print in a shell of its own; None if that is unknown. None of them starts a training."""
+        outside, self.printing = self.printing, list[str]()
         self.is_silent += 1
         try:
             with self.within():
-                commands = parse(text, at).named
-                if self.reading is not None and at is not None and may_write_config(text):
-                    self.block(commands, state.copy())
-                inside = state.copy()
-                for command in commands[:-1]:
-                    if not self._only_moves(command) or self.run(command, inside) is False:
-                        return mark
-                if not commands:
-                    return ""
-                return self._printed(commands[-1], inside, mark)
+                self.block(commands, state)
+            return None if self.printing is None else "".join(self.printing)
         finally:
             self.is_silent -= 1
+            self.printing = outside
 
-    def _only_moves(self, command: ShellCommand) -> bool:
-        """Whether a command prints nothing and changes what the next one does."""
-        return command.kind.startswith("variable_assignment") or (
-            command.kind == "command" and command.text.startswith("cd ")
-        )
+    def print(self, text: str | None) -> None:
+        """Note what a command prints; nothing is known any more if that is unknown."""
+        if self.printing is not None:
+            self.printing = None if text is None else [*self.printing, text]
 
-    def _printed(self, command: ShellCommand, state: State, mark: str) -> str:
-        """What one command prints."""
-        if command.kind == "list" and len(command.named) == 2 and self._only_moves(command.named[0]):
-            self.run(command.named[0], state)
-            return self._printed(command.named[1], state, mark)
-        if command.kind == "redirected_statement" and (body := command.field("body")) is not None:
-            return self._printed(body, state, mark) if all(part.heredoc is None for part in command.named) else mark
-        if command.kind != "command" or any(part.kind == "variable_assignment" for part in command.named):
-            return mark
-        words = [part for part in command.words if part.kind not in REDIRECTIONS]
-        fields = [field for part in words for field in self.words.fields(part.text, state)]
-        printed = builtins.printed(fields, state, self.words)
-        return mark if printed is None else printed.rstrip("\n")
+    def print_of(self, fields: list[str], state: State, given: str | None) -> None:
+        """Note what a command prints."""
+        if self.printing is None:
+            return
+        text = filtered(fields, given) if given is not None else None
+        if text is None and fields[0] not in _PRINT_NOTHING:
+            text = builtins.printed(fields, state, self.words)
+            if text is not None and not (fields[0] == "printf" or fields[1:2] == ["-n"]):
+                text += "\n"
+        self.print("" if fields[0] in _PRINT_NOTHING or fields[:2] == ["printf", "-v"] else text)
+
+    def may_have_printed(self, before: list[str] | None) -> None:
+        """Forget what was printed if what ran since may not have run."""
+        if self.printing is not None and before is not None and len(self.printing) > len(before):
+            self.printing = None
 
     def within(self) -> _Depth:
         """A text within the one before."""

@@ -12,6 +12,8 @@ from ds_lint.source.shell.state import PROVIDED
 from ds_lint.source.shell.unknowns import is_known
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ds_lint.source.shell.state import State
     from ds_lint.source.shell.unknowns import Unknowns
 
@@ -37,10 +39,15 @@ class Expander(Protocol):
 
 
 class Expanded(NamedTuple):
-    """What an expansion gives: ``is_list`` if each text is a word of its own, in quotes too."""
+    """What an expansion gives: ``is_list`` if each text is a word of its own, in quotes too.
+
+    ``default`` is a word that is expanded instead, in the quotes around it, as in ``${NAME:-"a b"}``.
+    """
 
     texts: list[str]
     is_list: bool = False
+    default: str | None = None
+    separator: str = " "  # between the texts if they become one
 
 
 def expanded(inside: str, state: State, words: Expander) -> Expanded:
@@ -59,9 +66,16 @@ def expanded(inside: str, state: State, words: Expander) -> Expanded:
         return Expanded([_length("@", None, state, words)])
     values = _values(name, index, state, words)
     if values is not None and (values.is_list or name in ("@", "*") or index in ("@", "*")):
+        if name == "*" or index == "*":
+            separator = state.text("IFS")
+            values = values._replace(separator=" " if separator is None else separator[:1])
         return _sliced(values, operator, rest, name, state, words)
     value = None if values is None else values.texts[0]
-    return Expanded([_changed(name, index, value, operator, rest, state, words)])
+    changed = _changed(name, index, value, operator, rest, state, words)
+    is_default = operator in (":-", "-") and (value is None or (value == "" and operator == ":-"))
+    is_other = operator in (":+", "+") and value is not None and (value != "" or operator == "+")
+    is_rest = is_default or (is_other and any(is_known(char) for char in value or "x"))
+    return Expanded([changed], default=rest if is_rest and re.search("['\"]", rest) else None)
 
 
 def _values(name: str, index: str | None, state: State, words: Expander) -> Expanded | None:
@@ -140,11 +154,15 @@ def _sliced(values: Expanded, operator: str, rest: str, name: str, state: State,
         parts = rest.split(":")
         offset = words.number(parts[0], state)
         length = words.number(parts[1], state) if len(parts) > 1 else len(values.texts)
-        if offset is not None and length is not None and offset >= 0 and length >= 0:
-            start = max(offset - 1, 0) if name in ("@", "*") else offset
+        if offset is not None and length is not None and length >= 0 and all(map(is_known, values.texts)):
+            start = max(offset - 1, 0) if name in ("@", "*") and offset >= 0 else offset
+            start = max(len(values.texts) + start, 0) if start < 0 else start
             return values._replace(texts=values.texts[start : start + length])
-    if operator in (":-", "-", ":+", "+") and len(values.texts) > 0 and all(is_known(text) for text in values.texts):
-        return values if operator in (":-", "-") else Expanded([words.text(rest, state)])
+    if operator in (":-", "-", ":+", "+") and all(is_known(text) for text in values.texts):
+        is_set = bool(values.texts)
+        if operator in (":-", "-"):
+            return values if is_set else Expanded([words.text(rest, state)], default=rest)
+        return Expanded([words.text(rest, state)], default=rest) if is_set else Expanded([], is_list=True)
     if operator in ("#", "##", "%", "%%", "/", "//", "/#", "/%") and all(is_known(text) for text in values.texts):
         changed = [_by_pattern(text, operator, rest, state, words) for text in values.texts]
         if all(text is not None for text in changed):
@@ -165,7 +183,7 @@ def _changed(
             return default
         return value
     if value is None:
-        return unknown
+        return "" if name in state.unset else unknown
     if operator in ("", ":?", "?"):
         return value
     if operator in (":+", "+"):
@@ -182,8 +200,18 @@ def _changed(
     if operator in ("^", "^^", ",", ",,") and not rest:
         change = str.upper if operator[0] == "^" else str.lower
         return change(value) if len(operator) == 2 else change(value[:1]) + value[1:]
+    if operator == "@" and rest in _TRANSFORMED:
+        return _TRANSFORMED[rest](value)
     changed = _by_pattern(value, operator, rest, state, words)
     return unknown if changed is None else changed
+
+
+_TRANSFORMED: dict[str, Callable[[str], str]] = {
+    "L": str.lower,
+    "Q": lambda value: "'" + value.replace("'", "'\\''") + "'",
+    "U": str.upper,
+    "u": lambda value: value[:1].upper() + value[1:],
+}
 
 
 def _parent(value: str, words: Expander) -> str | None:

@@ -41,6 +41,8 @@ def replaced(text: str, pattern: str, replacement: str) -> str:
     """``${NAME/pattern/replacement}``; a pattern that begins with ``/``, ``#`` or ``%`` is everywhere or at an end."""
     where, body = (pattern[0], pattern[1:]) if pattern[:1] in ("/", "#", "%") else ("", pattern)
     tokens = _tokens(body)
+    if where == "#" and not tokens:
+        return replacement + text
     if where == "%":
         starts = [start for start in range(len(text) + 1) if len(text) in _ends(text, start, tokens)]
         return text[: starts[0]] + replacement if starts else text

@@ -46,11 +46,14 @@ def end_of_bracket(text: str, start: int, opener: str) -> int:
     return len(text)
 
 
-def raw_words(text: str) -> list[str]:
+def raw_words(text: str, *, has_comments: bool = False) -> list[str]:
     """A text cut at its blanks, as the shell cuts a command; quotes and expansions stay as they are written."""
     words, start, position = list[str](), 0, 0
     while position < len(text):
-        if text[position] in " \t\n" or text.startswith("\\\n", position):
+        if has_comments and position == start and text[position] == "#":
+            end = text.find("\n", position)
+            position = start = len(text) if end < 0 else end
+        elif text[position] in " \t\n" or text.startswith("\\\n", position):
             if position > start:
                 words.append(text[start:position])
             position += 2 if text[position] == "\\" else 1

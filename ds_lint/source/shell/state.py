@@ -32,10 +32,11 @@ class State:
     """A shell at one moment of a script.
 
     ``positional`` is None if the words that the script is called with are unknown. ``ended`` says why nothing after
-    this moment runs: ``exit``, ``return``, ``break`` or ``continue``.
+    this moment runs: ``exit``, ``return``, ``break`` or ``continue``. ``given`` are the lines that are left of its
+    input, the next one last, if that is known; ``unset`` are variables that the script has unset.
     """
 
-    __slots__ = ("cwd", "ended", "exported", "functions", "positional", "variables")
+    __slots__ = ("cwd", "ended", "exported", "functions", "given", "positional", "unset", "variables")
 
     def __init__(self, cwd: str) -> None:
         self.variables: dict[str, Value] = {}
@@ -44,6 +45,8 @@ class State:
         self.exported: frozenset[str] = frozenset()
         self.cwd = cwd
         self.ended: str | None = None
+        self.given: list[str] | None = None  # one list for all copies, as all read the same input
+        self.unset: frozenset[str] = frozenset()
 
     def copy(self) -> State:
         """A shell that goes its own way from here, such as a subshell or a branch."""
@@ -55,6 +58,8 @@ class State:
         other.functions = dict(self.functions)
         other.exported = self.exported
         other.ended = self.ended
+        other.given = self.given
+        other.unset = self.unset
         return other
 
     def take(self, other: State) -> None:
@@ -83,6 +88,7 @@ def merged(one: State, other: State, unknowns: Unknowns) -> State:
         result.positional = None
     result.functions = {**other.functions, **one.functions}
     result.exported = one.exported | other.exported
+    result.unset = one.unset & other.unset
     if one.cwd != other.cwd:
         result.cwd = unknowns.mark("PWD")
     return result

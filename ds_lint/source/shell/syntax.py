@@ -93,6 +93,8 @@ class ShellCommand(NamedTuple):
             elif part.node.end_byte > start:
                 words.append(WrittenWord(part.kind, part.text, part))
             end = part.node.end_byte
+        if words and _BLANK_IN_THE_END.match(self.source.text, end):  # which the parser takes for the end of the line
+            words.append(WrittenWord("word", "\\ ", self))
         return words
 
     def field(self, name: str) -> ShellCommand | None:
@@ -119,6 +121,7 @@ class WrittenWord(NamedTuple):
 
 
 REDIRECTIONS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
+_BLANK_IN_THE_END = re.compile(r"[ \t]+\\ [ \t]*\n")
 _APART = (*REDIRECTIONS, "variable_assignment")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 

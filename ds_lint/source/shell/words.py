@@ -24,6 +24,8 @@ _LITERAL = re.compile(r"[^\\'\"$`<>{]+")  # nor braces: all that most words have
 _PLAIN_IN_QUOTES = re.compile(r'[^\\"$`]+')
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _INTEGER = re.compile(r"\s*[-+]?(?:0|[1-9][0-9]{0,17})\s*")  # that 64 bits hold, and not octal
+# Names that an expression of arithmetic may assign to.
+_ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\+\+|--|(?:<<|>>|[-+*/%&|^])?=(?!=))|(?<=\+\+|--)\s*([A-Za-z_]\w*)")
 _BLANKS = " \t\n"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 LONGEST = 100_000  # characters of one word
@@ -65,9 +67,17 @@ class WordExpander:
         return found
 
     def number(self, expression: str, state: State) -> int | None:
-        """The value of an arithmetic expression."""
+        """The value of an arithmetic expression, which may assign."""
         plain = self.body(expression, state)
-        return value_of(plain, lambda name: self._integer(name, state)) if is_known(plain) else None
+
+        def assign(name: str, value: int) -> None:
+            state.variables[name] = str(value)
+
+        value = value_of(plain, lambda name: self._integer(name, state), assign) if is_known(plain) else None
+        if value is None:
+            for name in {one or other for one, other in _ASSIGNED.findall(plain)}:
+                state.variables[name] = self.unknowns.mark(name)
+        return value
 
     def _integer(self, name: str, state: State) -> int | None:
         """A variable in arithmetic; one that nothing sets is unknown, as the environment may have it."""
@@ -116,7 +126,10 @@ class WordExpander:
                 position += 1
         return found
 
-    def _quoted(self, word: str, start: int, state: State, found: OneField, closer: str) -> int:
+    def _quoted(
+        self, word: str, start: int, state: State, found: OneField, closer: str, *, has_quotes: bool = False
+    ) -> int:
+        """Text in double quotes up to its ``closer``; if it ``has_quotes``, others within it do not count."""
         position = start
         found.add("", start, start, is_quoted=True)
         while position < len(word):
@@ -127,6 +140,8 @@ class WordExpander:
                 position = plain.end()
             elif char == closer:
                 return position + 1
+            elif char == '"' and has_quotes:
+                position += 1
             elif char == "\\":
                 follows = word[position + 1 : position + 2]
                 kept = "" if follows == "\n" else follows if follows in f"$`\\{closer}" else f"\\{follows}"
@@ -162,7 +177,18 @@ class WordExpander:
             return end
         if word.startswith("${", start):
             end = scanning.end_of_bracket(word, start + 2, "{")
-            found.expand(expanded(word[start + 2 : end - 1], state, self), start, end, is_quoted=is_quoted)
+            given = expanded(word[start + 2 : end - 1], state, self)
+            if given.default is None or not found.takes_words:
+                found.expand(given, start, end, is_quoted=is_quoted)
+            elif is_quoted:
+                self._quoted(given.default, 0, state, found, closer="", has_quotes=True)
+            else:
+                self.pieces(given.default, state, found)
+            return end
+        if word.startswith("$[", start) and (end := word.find("]", start) + 1):
+            number = self.number(word[start + 2 : end - 1], state)
+            text = self.unknowns.mark(word[start:end]) if number is None else str(number)
+            found.expand(Expanded([text]), start, end, is_quoted=is_quoted)
             return end
         if not is_quoted and word.startswith("$'", start):
             end = scanning.end_of_escaped(word, start + 2, "'")
@@ -181,6 +207,8 @@ class WordExpander:
 class OneField:
     """Pieces of a text that is not split; a list is joined with blanks."""
 
+    takes_words = False  # whether what an expansion has for a default may be read word by word
+
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.length = 0
@@ -194,7 +222,7 @@ class OneField:
 
     def expand(self, value: Expanded, start: int, end: int, *, is_quoted: bool) -> None:
         """Add what the shell puts in the place of a range."""
-        self.add(" ".join(value.texts), start, end, is_quoted=is_quoted)
+        self.add(value.separator.join(value.texts), start, end, is_quoted=is_quoted)
 
     def at(self, _position: int) -> int | None:
         """Where a position is in the script, if that is known."""
@@ -207,6 +235,8 @@ class OneField:
 
 class _Fields(OneField):
     """Pieces of a word that the shell splits where an expansion outside of quotes gives blanks."""
+
+    takes_words = True
 
     def __init__(self, separators: str) -> None:
         super().__init__()
@@ -221,7 +251,7 @@ class _Fields(OneField):
 
     def expand(self, value: Expanded, start: int, end: int, *, is_quoted: bool) -> None:  # noqa: ARG002
         if is_quoted and not value.is_list:
-            self.add(" ".join(value.texts), is_quoted=True)
+            self.add(value.separator.join(value.texts), is_quoted=True)
             return
         self.vanishes |= is_quoted and not value.texts
         for number, text in enumerate(value.texts):
@@ -314,7 +344,10 @@ def _options(inside: str) -> list[str]:
         if abs(last - first) // step > _MOST_BRACES:
             raise TooLongError
         numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-        return [str(number) for number in numbers]
+        width = (
+            max(len(match[1]), len(match[2])) if re.match("-?0[0-9]", match[1]) or re.match("-?0[0-9]", match[2]) else 0
+        )
+        return [f"{number:0{width}d}" for number in numbers]
     if match:
         first, last = ord(match[4]), ord(match[5])
         return [chr(code) for code in (range(first, last + 1) if first <= last else range(first, last - 1, -1))]
