@@ -83,7 +83,7 @@ def settings_entry() -> dict[str, Any]:
 def _launches() -> str:
     """The schema of ``--show-launches``, with every launcher that there is."""
     schema = json.loads((FOLDER / LAUNCHES).read_text(encoding="utf-8"))
-    schema["properties"]["launches"]["items"]["properties"]["launcher"]["enum"] = list(LAUNCHERS)
+    schema["properties"]["launches"]["items"]["properties"]["launcher"]["enum"] = [None, *LAUNCHERS]
     return json.dumps(schema, indent=2) + "\n"
 
 

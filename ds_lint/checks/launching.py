@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Span
 
 _MOST_GPUS = 1024  # of a node, and more than any has
+_ADDRESSES = frozenset({"PET_MASTER_ADDR", "PET_RDZV_ENDPOINT"})  # options of torchrun, as variables
 _FEW_LOST = 3  # options that a message names
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -262,6 +263,8 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     given = next((name for name in ("rdzv_endpoint", "master_addr") if around.has(name)), None)
     host = (around.option(given) or "").partition(":")[0] if given is not None else ""
     if not around.is_complete or around.has("standalone") or (given is not None and host not in _LOCAL):
+        return
+    if given is None and not _ADDRESSES.isdisjoint(launch.launch.environment):
         return
     what = f"with `--{given} {host}`" if given is not None else "without `--rdzv_endpoint` or `--master_addr`"
     key, span = _place(config)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.documents import complaints_into
 from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
+from ds_lint.launches.recipe import recipe_of
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import counted, visible, wrap
@@ -37,7 +38,8 @@ def show_launches(options: Options) -> int:
     unreadable: list[Complaint] = []
     try:
         session = Session(options, on_error=complaints_into(unreadable))
-        files = [file for _, file in files_with_launches(options, session, unreadable)]
+        found = files_with_launches(options, session, unreadable, includes_documentation=True)
+        files = [file for _, file in found]
     except WRONG_USAGE as error:
         return complain(error)
     list_unreadable(unreadable)
@@ -55,7 +57,7 @@ def show_launches(options: Options) -> int:
 
 
 def files_with_launches(
-    options: Options, session: Session, unreadable: list[Complaint]
+    options: Options, session: Session, unreadable: list[Complaint], *, includes_documentation: bool = False
 ) -> Iterator[tuple[str, LaunchFile]]:
     """The files that launch training below the named folders and among the named files, each with its project."""
     for path in options.paths:
@@ -66,6 +68,7 @@ def files_with_launches(
                     complaints_into(unreadable),
                     leaves_out=session.leaves_out,
                     respects_gitignore=session.respects_gitignore(path),
+                    includes_documentation=includes_documentation,
                     unless_it_fails=lambda work, at: unless_it_fails(work, at, unreadable),
                 ):
                     yield path, found
@@ -122,6 +125,7 @@ def _about(file: LaunchFile, launch: Launch) -> Iterator[str]:
         yield "number of ranks unknown"
     for name, value in (
         ("script", launch.script),
+        ("recipe", _recipe(launch)),
         ("DeepSpeed config", launch.deepspeed_config),
         ("Accelerate config", launch.accelerate_config),
     ):
@@ -135,10 +139,16 @@ def _about(file: LaunchFile, launch: Launch) -> Iterator[str]:
         yield f"unknown: {', '.join(visible(name) for name in launch.unknown)}"
 
 
+def _recipe(launch: Launch) -> str | None:
+    """The recipe that a program of a framework starts with."""
+    recipe = recipe_of(launch, None)
+    return recipe.path if recipe is not None and recipe.framework is not None else None
+
+
 def _as_json(launches: list[tuple[LaunchFile, Launch]]) -> str:
     described = [
         {name: getattr(launch, name) for name in _IN_JSON}
-        | {"launcher": launch.launcher if launch.record is not None else None}
+        | {"launcher": launch.launcher if launch.record is not None else None, "recipe": _recipe(launch)}
         | _in_cell(file, launch)
         for file, launch in launches
     ]

@@ -11,11 +11,20 @@ if TYPE_CHECKING:
     from ds_lint.launches.scripts import Launches
     from ds_lint.launches.start import ReadFile
 
+DOCUMENTATION = (".md", ".markdown", ".rst")
 ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".mk", ".py", ".ipynb", ".yml", ".yaml", ".dockerfile")
 SHELL = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 _MAKEFILES = ("makefile", "gnumakefile")
 _DOCKERFILES = ("dockerfile", "containerfile")
 _STARTING = (b"subprocess", b"os.system", b"os.popen", b"os.exec")  # what a module starts programs with
+# YAML that holds commands: of GitLab, Task and DVC by name, of Kubernetes, Compose, Azure ML and SkyPilot by keys.
+_MANIFESTS = (".gitlab-ci.yml", "taskfile.yml", "taskfile.yaml", "dvc.yaml")
+_KEYS_OF_MANIFESTS = re.compile(
+    rb"^(?:apiVersion|services)[ \t]*:|^\$schema[ \t]*:.*azureml"
+    rb"|^(?:resources|num_nodes|setup)[ \t]*:[\s\S]*^run[ \t]*:"
+    rb"|^run[ \t]*:[\s\S]*^(?:resources|num_nodes|setup)[ \t]*:",
+    re.MULTILINE,
+)
 _SHEBANG = re.compile(rb"#!.*\b(?:bash|sh|zsh)\b")
 
 
@@ -32,7 +41,11 @@ def kind_of(path: str, data: bytes) -> str | None:
     if ending == ".py":
         return "python" if any(one in data for one in _STARTING) else None
     if ending in (".yml", ".yaml"):
-        return "workflow" if b"jobs" in data and re.search(rb"^jobs[ \t]*:", data, re.MULTILINE) else None
+        if b"jobs" in data and re.search(rb"^jobs[ \t]*:", data, re.MULTILINE):
+            return "workflow"
+        return "manifest" if name.endswith(_MANIFESTS) or _KEYS_OF_MANIFESTS.search(data) else None
+    if ending in DOCUMENTATION:
+        return "markdown"
     return "notebook" if ending == ".ipynb" else None
 
 

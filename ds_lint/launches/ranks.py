@@ -68,12 +68,20 @@ def of_deepspeed(call: LauncherCall) -> Ranks:
 
 
 def of_torchrun(call: LauncherCall) -> Ranks:
-    """``torchrun``: one of each unless its options say otherwise."""
-    options = call.options
+    """``torchrun``: one of each unless its options or the environment say otherwise.
+
+    Source: ``env`` in ``torch/distributed/argparse_util.py``.
+    """
+    options, environment = call.options, call.start.environment
     default = 1 if options.is_complete else None
-    nodes = options.number("nnodes") if options.has("nnodes") else default
-    per_node = options.number("nproc_per_node") if options.has("nproc_per_node") else default
-    return Ranks(nodes, per_node)
+
+    def number(option: str) -> int | None:
+        if options.has(option):
+            return options.number(option)
+        variable = f"PET_{option.upper()}"
+        return count(environment[variable]) or None if variable in environment else default
+
+    return Ranks(number("nnodes"), number("nproc_per_node"))
 
 
 def of_accelerate(call: LauncherCall) -> Ranks:
@@ -106,6 +114,7 @@ def of_mpirun(call: LauncherCall) -> Ranks:
     total = processes_of_mpirun(call.outer.words)
     has_hosts = any(word in ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f") for word in call.outer.words)
     has_hosts = has_hosts or bool(loose_around(call.outer))  # or may name some
+    has_hosts = has_hosts or any(name.startswith("OMPI_MCA_") for name in call.start.environment)
     return Ranks(None if has_hosts else 1, None if has_hosts else total)
 
 

@@ -83,11 +83,13 @@ def launch_files(
     *,
     leaves_out: LeavesOut,
     respects_gitignore: bool = False,
+    includes_documentation: bool = False,
     unless_it_fails: UnlessItFails = at_once,
 ) -> Iterator[LaunchFile]:
-    """The files below a directory that launch training."""
+    """The files below a directory that launch training, and the guides that show how, if they are wanted."""
     files = []
-    for path in _below(directory, on_error, may_be_script, leaves_out, respects_gitignore=respects_gitignore):
+    wants = _may_show_launches if includes_documentation else may_be_script
+    for path in _below(directory, on_error, wants, leaves_out, respects_gitignore=respects_gitignore):
         found = unless_it_fails(lambda: read_launches(path, directory), path)  # noqa: B023 - called at once
         if found is not None:
             files.append(found)
@@ -216,6 +218,10 @@ def _below(
 
 def _is_script(name: str) -> bool:
     return may_be_script(name) and not name.endswith((".py", NOTEBOOK))
+
+
+def _may_show_launches(name: str) -> bool:
+    return may_be_script(name) or name.lower().endswith(kinds.DOCUMENTATION)
 
 
 def may_be_script(name: str) -> bool:
