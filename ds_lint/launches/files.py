@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from ds_lint.launches.start import ReadFile
 
 DOCUMENTATION = (".md", ".markdown", ".rst")
+FILES_OF_TASKS = ("package.json", "pyproject.toml", "pixi.toml", ".justfile")
 ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".mk", ".py", ".ipynb", ".yml", ".yaml", ".dockerfile")
 SHELL = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 _MAKEFILES = ("makefile", "gnumakefile")
+_TASKS = (*FILES_OF_TASKS, "justfile", "procfile")
 _DOCKERFILES = ("dockerfile", "containerfile")
 _STARTING = (b"subprocess", b"os.system", b"os.popen", b"os.exec")  # what a module starts programs with
 # YAML that holds commands: of GitLab, Task and DVC by name, of Kubernetes, Compose, Azure ML and SkyPilot by keys.
@@ -34,6 +36,8 @@ def kind_of(path: str, data: bytes) -> str | None:
     stem, ending = posixpath.splitext(name)
     if ending in SHELL or (not ending and _SHEBANG.match(data)):
         return "shell"
+    if name in _TASKS:
+        return "tasks" if b"tasks" in data or not name.endswith(".toml") else None
     if name in _MAKEFILES or ending == ".mk":
         return "makefile"
     if stem in _DOCKERFILES or ending == ".dockerfile":

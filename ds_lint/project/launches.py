@@ -227,6 +227,8 @@ def _may_show_launches(name: str) -> bool:
 def may_be_script(name: str) -> bool:
     """Whether a file may launch something, by its name."""
     lower = name.lower()
+    if lower in kinds.FILES_OF_TASKS:
+        return True
     return lower.endswith(kinds.ENDINGS) or "." not in name or lower.startswith(("dockerfile", "containerfile"))
 
 
