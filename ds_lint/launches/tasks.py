@@ -62,7 +62,7 @@ def _tasks(parsed: dict[str, Any], text: str) -> Iterator[Task]:
         for command in (told.get("cmd"), told.get("shell")):
             words = command if isinstance(command, list) and all(isinstance(word, str) for word in command) else None
             script = command if isinstance(command, str) else shlex.join(words) if words else ""
-            first = words[0] if words else script.strip().partition("\n")[0][:20]
+            first = words[0] if words else script.strip().partition("\n")[0]
             if script:
                 yield script, text[: max(text.find(json.dumps(first)[1:-1]), 0)].count("\n"), environment
 

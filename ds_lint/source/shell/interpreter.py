@@ -833,9 +833,12 @@ class _Interpreter:
         if path is None or text is None:
             return None
         outside, self.path = self.path, path
+        positional = state.positional
+        state.positional = fields[1:] or positional
         with self.within():
             status = self.block(parse(without_marks(text)).named, state)
         self.path = outside
+        state.positional = positional if fields[1:] else state.positional
         if state.ended == "return":
             state.ended = None
         return status

@@ -269,12 +269,17 @@ def _tmux(fields: list[str], _given: str | None) -> list[HandedText]:
     return found
 
 
+_ATTACH = ("-r", "-R", "-x", "-d", "-dr", "-dRR", "-ls", "-list", "-wipe", "-X")  # or do so to a screen that is there
+
+
 def _screen(fields: list[str], _given: str | None) -> list[HandedText]:
     if "stuff" in fields:
         typed = " ".join(fields[fields.index("stuff") + 1 :]).replace("^M", "\n").replace("\\n", "\n")
         return [HandedText(typed, [])] if typed.strip() else []
     words, position = fields[1:], 0
     while position < len(words) and words[position].startswith("-"):
+        if words[position] in _ATTACH:
+            return []
         position += 2 if words[position][-1] in "cehSstTp" or words[position] == "-Logfile" else 1
     words = words[position:]
     return (handed_texts(words, None) or [HandedText(_as_command(words), [])]) if words else []
