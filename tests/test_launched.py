@@ -359,6 +359,7 @@ def test_what_is_understood_of_a_launch_is_shown(run, write):
             "ds.json",
         ],
         "script": "train.py",
+        "recipe": None,
         "accelerate_config": None,
         "deepspeed_config": "ds.json",
         "arguments": {"x": None, "deepspeed": "ds.json"},

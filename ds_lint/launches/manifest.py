@@ -28,7 +28,7 @@ _NODES, _PROCESSES = "PET_NNODES", "PET_NPROC_PER_NODE"
 _HOSTS_OF_MPI = "OMPI_MCA_orte_default_hostfile"
 
 
-class _Command(NamedTuple):
+class _ManifestCommand(NamedTuple):
     """A text of the shell that starts so many lines down the file, with its environment."""
 
     text: str
@@ -54,7 +54,7 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
     return joined(found)
 
 
-def _commands(root: Node, text: str) -> Iterator[_Command]:
+def _commands(root: Node, text: str) -> Iterator[_ManifestCommand]:
     if root.kind != "object":
         return
     if root.get("apiVersion") is not None:
@@ -71,7 +71,7 @@ def _commands(root: Node, text: str) -> Iterator[_Command]:
         yield from _of_jobs(root, text)
 
 
-def _of_kubernetes(root: Node, text: str) -> Iterator[_Command]:
+def _of_kubernetes(root: Node, text: str) -> Iterator[_ManifestCommand]:
     """The commands of all containers. ``$(NAME)`` is a variable, as in the shell, if the container sets it."""
     common = _of_operator(root)
     for container in _objects(root):
@@ -84,7 +84,7 @@ def _of_kubernetes(root: Node, text: str) -> Iterator[_Command]:
             name, value = entry.get("name"), entry.get("value")
             if name is not None:
                 variables[str(name.value)] = str(value.value) if value is not None else None
-        yield _Command(" ".join(_word(word, variables) for word in words), _line(first, text), variables)
+        yield _ManifestCommand(" ".join(_word(word, variables) for word in words), _line(first, text), variables)
 
 
 def _word(word: str, variables: Variables) -> str:
@@ -118,7 +118,7 @@ def _of_operator(root: Node) -> Variables:
     }
 
 
-def _of_compose(root: Node, text: str) -> Iterator[_Command]:
+def _of_compose(root: Node, text: str) -> Iterator[_ManifestCommand]:
     """The commands of the services, with ``$$`` for a dollar of the command itself."""
     services = root.get("services")
     for member in services.members if services is not None and services.kind == "object" else ():
@@ -128,7 +128,7 @@ def _of_compose(root: Node, text: str) -> Iterator[_Command]:
         if not given:
             continue
         words = [_of_compose_word(word) for part in given for word in _words(part)]
-        yield _Command(" ".join(words), _line(given[0], text), _environment(service.get("environment")))
+        yield _ManifestCommand(" ".join(words), _line(given[0], text), _environment(service.get("environment")))
 
 
 def _of_compose_word(word: str) -> str:
@@ -158,7 +158,7 @@ def _of_skypilot(root: Node) -> Variables:
     return variables
 
 
-def _of_jobs(root: Node, text: str) -> Iterator[_Command]:
+def _of_jobs(root: Node, text: str) -> Iterator[_ManifestCommand]:
     """The jobs of GitLab, the tasks of Task, the stages of DVC."""
     common = _environment(root.get("variables") or root.get("vars"))
     for name in ("tasks", "stages"):
@@ -188,7 +188,7 @@ def _lines_of(holder: Node | None, key: str) -> list[Node]:
     return [one for one in named if one is not None and one.kind == "string"]
 
 
-def _joined(nodes: list[Node], text: str, variables: Variables) -> Iterator[_Command]:
+def _joined(nodes: list[Node], text: str, variables: Variables) -> Iterator[_ManifestCommand]:
     """The commands of a list in one shell, each in its line."""
     if not nodes:
         return
@@ -197,12 +197,12 @@ def _joined(nodes: list[Node], text: str, variables: Variables) -> Iterator[_Com
     for node in nodes:
         missing = _line(node, text) - start - script.count("\n")
         script += "\n" * max(missing, 1 if script else 0) + str(node.value).rstrip("\n")
-    yield _Command(script, start, variables)
+    yield _ManifestCommand(script, start, variables)
 
 
-def _script(node: Node | None, text: str, variables: Variables) -> Iterator[_Command]:
+def _script(node: Node | None, text: str, variables: Variables) -> Iterator[_ManifestCommand]:
     if node is not None and node.kind == "string":
-        yield _Command(str(node.value), _line(node, text), variables)
+        yield _ManifestCommand(str(node.value), _line(node, text), variables)
 
 
 def _line(node: Node, text: str) -> int:
