@@ -60,6 +60,8 @@ def _cd(fields: list[str], state: State, _given: str | None, words: WordExpander
 
 
 def _set(fields: list[str], state: State, _given: str | None, _words: WordExpander) -> bool | None:
+    if fields[:1] in (["-a"], ["+a"]) or fields[:2] in (["-o", "allexport"], ["+o", "allexport"]):
+        state.exports_all = fields[0].startswith("-")
     if "--" in fields:
         state.positional = fields[fields.index("--") + 1 :]
     elif fields and fields[0][:1] not in "-+":

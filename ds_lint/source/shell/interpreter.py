@@ -601,7 +601,9 @@ class _Interpreter:
     def run_variable_assignment(self, command: ShellCommand, state: State) -> bool | None:
         if self.notes is not None:
             self.notes.assigned(command, state)
-        self.assignments.assign(command.text, state)
+        name = self.assignments.assign(command.text, state)
+        if name is not None and state.exports_all:
+            state.exported |= {name}
         return True
 
     def run_variable_assignments(self, command: ShellCommand, state: State) -> bool | None:
@@ -628,8 +630,16 @@ class _Interpreter:
                 self.notes.assigned(part, state)
         keyword, *rest = scanning.raw_words(command.text)
         flags = "".join(word for word in rest if word.startswith("-"))
-        for word in rest:
-            if word.startswith("-"):
+        for written in rest:
+            if written.startswith("-"):
+                continue
+            word = written
+            if ASSIGNMENT.match(word) is None and ("$" in word or word[:1] in "'\""):  # such as `export $VARIABLES`
+                fields = self.words.fields(word, state)
+                for given, sign, value in (field.partition("=") for field in fields if is_known(field)):
+                    if sign and given.isidentifier():
+                        state.variables[given] = value
+                        state.exported |= {given} if keyword == "export" else set()
                 continue
             if self.frames and keyword in ("local", "declare", "typeset") and "g" not in flags:
                 hidden = word.partition("=")[0]

@@ -33,10 +33,21 @@ class State:
 
     ``positional`` is None if the words that the script is called with are unknown. ``ended`` says why nothing after
     this moment runs: ``exit``, ``return``, ``break`` or ``continue``. ``given`` are the lines that are left of its
-    input, the next one last, if that is known; ``unset`` are variables that the script has unset.
+    input, the next one last, if that is known; ``unset`` are variables that the script has unset. If it
+    ``exports_all``, each assignment exports, after ``set -a``.
     """
 
-    __slots__ = ("cwd", "ended", "exported", "functions", "given", "positional", "unset", "variables")
+    __slots__ = (
+        "cwd",
+        "ended",
+        "exported",
+        "exports_all",
+        "functions",
+        "given",
+        "positional",
+        "unset",
+        "variables",
+    )
 
     def __init__(self, cwd: str) -> None:
         self.variables: dict[str, Value] = {}
@@ -47,6 +58,7 @@ class State:
         self.ended: str | None = None
         self.given: list[str] | None = None  # one list for all copies, as all read the same input
         self.unset: frozenset[str] = frozenset()
+        self.exports_all = False
 
     def copy(self) -> State:
         """A shell that goes its own way from here, such as a subshell or a branch."""
@@ -60,6 +72,7 @@ class State:
         other.ended = self.ended
         other.given = self.given
         other.unset = self.unset
+        other.exports_all = self.exports_all
         return other
 
     def take(self, other: State) -> None:

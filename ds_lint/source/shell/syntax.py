@@ -88,7 +88,8 @@ class ShellCommand(NamedTuple):
         end = -1
         for part in self.children:
             start = part.node.start_byte
-            if start == end and words and part.kind not in _APART and words[-1].kind not in _APART:
+            between = self.source.text[end:start] if words else " "
+            if between in ("", "\\\n") and part.kind not in _APART and words[-1].kind not in _APART:
                 words[-1] = words[-1]._replace(text=words[-1].text + part.text)
             elif part.node.end_byte > start:
                 words.append(WrittenWord(part.kind, part.text, part))
