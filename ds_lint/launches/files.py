@@ -21,11 +21,9 @@ _DOCKERFILES = ("dockerfile", "containerfile")
 _STARTING = (b"subprocess", b"os.system", b"os.popen", b"os.exec")  # what a module starts programs with
 # YAML that holds commands: of GitLab, Task and DVC by name, of Kubernetes, Compose, Azure ML and SkyPilot by keys.
 _MANIFESTS = (".gitlab-ci.yml", "taskfile.yml", "taskfile.yaml", "dvc.yaml")
-_KEYS_OF_MANIFESTS = re.compile(
-    rb"^(?:apiVersion|services)[ \t]*:|^\$schema[ \t]*:.*azureml"
-    rb"|^(?:resources|num_nodes|setup)[ \t]*:[\s\S]*^run[ \t]*:"
-    rb"|^run[ \t]*:[\s\S]*^(?:resources|num_nodes|setup)[ \t]*:",
-    re.MULTILINE,
+_KEYS_OF_MANIFESTS = re.compile(rb"^(?:apiVersion|services)[ \t]*:|^\$schema[ \t]*:.*azureml", re.MULTILINE)
+_KEYS_OF_SKYPILOT = tuple(
+    re.compile(rb"^(?:" + keys + rb")[ \t]*:", re.MULTILINE) for keys in (b"run", b"resources|num_nodes|setup")
 )
 _SHEBANG = re.compile(rb"#!.*\b(?:bash|sh|zsh)\b")
 
@@ -47,7 +45,8 @@ def kind_of(path: str, data: bytes) -> str | None:
     if ending in (".yml", ".yaml"):
         if b"jobs" in data and re.search(rb"^jobs[ \t]*:", data, re.MULTILINE):
             return "workflow"
-        return "manifest" if name.endswith(_MANIFESTS) or _KEYS_OF_MANIFESTS.search(data) else None
+        is_task = all(key.search(data) for key in _KEYS_OF_SKYPILOT)
+        return "manifest" if is_task or name.endswith(_MANIFESTS) or _KEYS_OF_MANIFESTS.search(data) else None
     if ending in DOCUMENTATION:
         return "markdown"
     return "notebook" if ending == ".ipynb" else None

@@ -244,7 +244,7 @@ def _formatted(fields: list[str]) -> str | None:
     if not fields or not all(is_known(field) for field in fields):
         return None
     form, rest = re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[0]), fields[0]), fields[1:]
-    pieces = re.split(r"(%%|%[-0 +#]*\d*(?:\.\d+)?[a-zA-Z])", form)
+    pieces = re.split(r"(%%|%[-0 +#]*\d{0,3}(?:\.\d{1,3})?[a-zA-Z])", form)
     places = [piece for piece in pieces[1::2] if piece != "%%"]
     if "\\" in form or "%" in "".join(pieces[::2]) or any(piece[-1] not in "sdiuxXofeg" for piece in places):
         return None

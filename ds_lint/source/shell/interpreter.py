@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
 _MOST_DEPTH = 40  # functions, evals and sourced files within each other
 _MOST_TURNS = 100
+_MOST_PRINTED = 1000  # texts within `$(...)`
 _MOST_CALLS = 20  # of one script by another, which may call it in a loop
 _SIMPLE = {"command", "variable_assignment", "variable_assignments"}
 _PRINT_NOTHING = frozenset(builtins.BUILTINS) - {"echo", "hash", "jobs", "printf", "type"}
@@ -877,7 +878,8 @@ class _Interpreter:
     def print(self, text: str | None) -> None:
         """Note what a command prints; nothing is known any more if that is unknown."""
         if self.printing is not None:
-            self.printing = None if text is None else [*self.printing, text]
+            is_much = len(self.printing) > _MOST_PRINTED or sum(map(len, self.printing)) > LONGEST
+            self.printing = None if text is None or is_much else [*self.printing, text]
 
     def print_of(self, fields: list[str], state: State, given: str | None) -> None:
         """Note what a command prints."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     Array = dict[int | str, str]
     Value = str | Array
 
+_LONGEST = 20_000  # characters of values that are compared word by word
 _WORDS = re.compile(r"\s+|\S+")
 # Variables that bash or the login sets on every machine, so that no default is ever taken.
 PROVIDED = frozenset({
@@ -109,7 +110,7 @@ def merged(one: State, other: State, unknowns: Unknowns) -> State:
 
 def _alike(one: Value | None, other: Value | None, mark: str) -> Value:
     """What two values have in common, with a mark for the words between."""
-    if isinstance(one, str) and isinstance(other, str):
+    if isinstance(one, str) and isinstance(other, str) and len(one) + len(other) < _LONGEST:
         left, right = _WORDS.findall(one), _WORDS.findall(other)
         start, end = _common(left, right)
         longer = max(left, right, key=len)[start:]
