@@ -19,13 +19,14 @@ from ds_lint.source.slurm import with_options
 if TYPE_CHECKING:
     from ds_lint.launches.launchers import Launcher
     from ds_lint.launches.start import ReadFile, Start
-    from ds_lint.launches.word import Argument, Word
+    from ds_lint.launches.word import Argument, UnknownWord, Word
     from ds_lint.source.slurm import Allocation
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")
 _NAME_A_JOB = ("-J", "--job-name", "-p", "--partition", "-A", "--account")  # options of srun with any name behind them
 _BY_PROGRAM, _BY_MODULE = by_program(), by_module()
 _AROUND = frozenset(name for name, one in _BY_PROGRAM.items() if one.is_around)
+_SOUGHT = re.compile(r"\$\((?:which|command -v|type -[pP]) ([\w.-]+)\)")
 _CONFIGS = (".json", ".hjson")
 _CUT_OFF = (LooseWord(("the lines that are cut off",), None),)  # which are meant to be arguments, too
 _OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
@@ -101,18 +102,20 @@ def _launcher(start: Start) -> _Found | None:
     is_unknown = False  # whether an unknown word is before, which may be any program with any options
     while position < len(words):
         word = words[position]
-        name = posixpath.basename(word or "")
-        if _starts(name, words, position):
-            outer = start.around or NO_OUTER
-            if begun is not None:
-                outer = Outer(words[begun:position], start.details[begun:position])
-            return _started(name, words[position:], outer)
+        name = posixpath.basename(word or "") or ("" if is_unknown else _name_of(start.details[position]))
+        outer = start.around or NO_OUTER
+        if begun is not None:
+            outer = Outer(words[begun:position], start.details[begun:position])
+        is_value = is_unknown and begun is None and (words[position - 1] or "").startswith("--")  # of an option
+        starts = _starts(name, words, position) or (word is None and _is_python(words[position + 1 :]))
+        if starts and not is_value:
+            return _started(name, words[position:], start.details[position + 1 :], outer)
         if name in RUNNERS:
             position += command_behind(words[position:], _is_command) or len(words)
             continue
         if is_unknown and name.endswith(".py"):
-            return _Found(UNKNOWN, words[position:], start.around or NO_OUTER)
-        is_unknown = is_unknown or (word is None and begun is None)
+            return _Found(UNKNOWN, words[position:], outer)
+        is_unknown = is_unknown or word is None
         if name in _AROUND and begun is None:
             begun = position
         elif name in SHELLS or (begun is None and not is_unknown):
@@ -120,6 +123,20 @@ def _launcher(start: Start) -> _Found | None:
         position += 1
     flag = next((at for at, word in enumerate(words) if word is not None and word.startswith("--deepspeed")), None)
     return _Found(UNKNOWN, words[flag:], start.around or NO_OUTER) if is_unknown and flag is not None else None
+
+
+def _name_of(detail: UnknownWord | None) -> str:
+    """The name of a program of which the folder is not known: ``$BIN/deepspeed``, or ``$(which deepspeed)``."""
+    if detail is None:
+        return ""
+    sought = _SOUGHT.fullmatch(detail.names[0]) if len(detail.names) == 1 and not detail.end else None
+    return sought[1] if sought is not None else posixpath.basename(detail.end) if "/" in detail.end else ""
+
+
+def _is_python(behind: list[Word]) -> bool:
+    """Whether an unknown word is Python: a module that launches is behind ``-m``."""
+    at = next((at for at, word in enumerate(behind) if word is None or not word.startswith("-") or word == "-m"), None)
+    return at is not None and behind[at] == "-m" and at + 1 < len(behind) and behind[at + 1] in _BY_MODULE
 
 
 def _starts(name: str, words: list[Word], position: int) -> bool:
@@ -144,12 +161,17 @@ def _is_command(name: str) -> bool:
     return name in _BY_PROGRAM or name in RUNNERS or name.endswith(".py") or _PYTHON.fullmatch(name) is not None
 
 
-def _started(name: str, words: list[Word], outer: Outer) -> _Found | None:
-    """What a word that starts a training starts, with what is behind it."""
+def _started(name: str, words: list[Word], details: list[UnknownWord | None], outer: Outer) -> _Found | None:
+    """What a word that starts a training starts, with what is behind it; ``details`` tells of that."""
     known = _BY_PROGRAM.get(name)
     if known is not None:
         return _with_word(known, known.programs[name], words[1:], outer)
-    return _python(words if name.endswith(".py") else words[1:], outer)
+    if not name.endswith(".py"):
+        sought = _BY_PROGRAM.get(_name_of(details[0])) if details else None  # such as `python $(which deepspeed)`
+        return (
+            _Found(sought, words[2:], outer) if sought is not None and sought.is_per_gpu else _python(words[1:], outer)
+        )
+    return _python(words, outer)
 
 
 def _with_word(known: Launcher, behind: tuple[str, ...], rest: list[Word], outer: Outer) -> _Found | None:

@@ -128,8 +128,24 @@ def test_a_launcher_that_is_not_known_still_has_its_config(script, config):
     assert launch.deepspeed_config == config
 
 
+@pytest.mark.parametrize(
+    ("script", "launcher"),
+    [
+        ("$CONDA_PREFIX/bin/deepspeed --num_gpus 2 train.py", "deepspeed"),
+        ("python $(which torchrun) --nproc_per_node 2 train.py", "torchrun"),
+        ("$(command -v torchrun) --nproc_per_node 2 train.py", "torchrun"),
+        ('"$PYTHON" -u -m torch.distributed.run --nproc_per_node 2 train.py', "torchrun"),
+        ("$PREFIX torchrun --nproc_per_node 2 train.py", "torchrun"),
+    ],
+)
+def test_a_launcher_in_an_unknown_folder_or_behind_an_unknown_word_is_known(script, launcher):
+    (launch,) = found(script)
+    assert (launch.launcher, launch.world_size, launch.script) == (launcher, 2, "train.py")
+
+
 def test_a_word_that_is_not_known_starts_nothing_without_deepspeed():
-    assert found("$RUN train.py --epochs 3\n$EDITOR notes.py\n$CMD --verbose") == []
+    assert found("$RUN train.py --epochs 3\n$EDITOR notes.py\n$CMD --verbose\n$CMD --backend deepspeed") == []
+    assert found("$CMD --cache $HOME/ds\n$ROOT/deepspeed/build.sh\nls $HOME/deepspeed") == []
 
 
 def test_the_environment_of_ssh_is_another_one():
