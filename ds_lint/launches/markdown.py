@@ -18,9 +18,10 @@ _DIRECTIVE = re.compile(r"^([ \t]*)\.\.[ \t]+(?:code-block|code|sourcecode|promp
 
 
 def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launches:
-    """The launches of the blocks, each in a shell of its own."""
+    """The launches of the blocks, each in a shell of its own; those of scripts that they call are in the scripts."""
     blocks = _of_rst(text) if path.endswith(".rst") else _of_markdown(text)
-    return joined([launches_in(_without_prompts(block), path, read).moved(lines, path) for block, lines in blocks])
+    found = joined([launches_in(_without_prompts(block), path, read).moved(lines, path) for block, lines in blocks])
+    return found._replace(launches=[one for one in found.launches if one.path == path], misread=[])
 
 
 def _of_markdown(text: str) -> Iterator[tuple[str, int]]:
