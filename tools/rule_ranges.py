@@ -32,8 +32,8 @@ RANGES = {  # by the first digit of the codes
     "8": RuleRange(
         "Launch, speed, machine",
         (
-            *("compilation", "experts", "hardware", "launch", "launching", "memory", "pairs", "performance", "script"),
-            *("script_models", "script_optimizers", "training_loops"),
+            *("compilation", "experts", "hardware", "hosts", "launch", "launching", "machines", "memory", "pairs"),
+            *("performance", "script", "script_models", "script_optimizers", "training_loops"),
         ),
     ),
     "9": RuleRange("Training runs", ("smoke",)),

@@ -234,7 +234,7 @@ _OWN_NUMBER = {
 
 @rule("DS887", "port-not-usable", severity="error", effects=("rejected",), keys=(), elsewhere=True)
 def port_not_usable(config: Config) -> Iterator[Problem]:
-    """A port that is no port, or that another launch of the script has at the same time.
+    """A number above the last port, or a port that another launch of the script has at the same time.
 
     Sources: ``TCPStore`` of PyTorch, which listens on the port; ``deepspeed`` takes 29500 if none is given.
     """

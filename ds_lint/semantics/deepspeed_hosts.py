@@ -147,7 +147,7 @@ def _both(chosen: _Filter, option: str) -> RefusedHosts:
 
 
 def _misread(chosen: _Filter) -> RefusedHosts | None:
-    """A filter whose slots are no numbers (``parse_node_config``)."""
+    """A filter with a slot that is not a number (``parse_node_config``)."""
     for node in chosen.value.split("@"):
         host, sign, slots = node.partition(":")
         if ":" in slots:
@@ -165,7 +165,8 @@ def _misread(chosen: _Filter) -> RefusedHosts | None:
                     if chosen.shown.startswith(_VISIBLE)
                     else f"Write the numbers of the slots, as in {host}:0,1,2,3."
                 )
-                return RefusedHosts("ValueError", f"{chosen.shown} has {what} where it reads a number", advice)
+                shown = _VISIBLE if chosen.shown.startswith(_VISIBLE) else chosen.shown
+                return RefusedHosts("ValueError", f"{shown} has {what} where it reads a number", advice)
     return None
 
 
@@ -306,8 +307,8 @@ def _gpus(request: Request, chosen: _Filter | None, does: Callable[[str], bool])
 def _local(chosen: _Filter | None, number: int | None, does: Callable[[str], bool]) -> Gpus:
     """Without a hostfile: one node, on which slot 0 stands for as many GPUs as there are."""
     named = _named(chosen.value).get(_LOCALHOST, []) if chosen is not None else None
-    is_gone = named == [] and chosen is not None and (not chosen.is_include or does("include-is-taken-as-it-is"))
-    if is_gone:
+    is_left_out = named == [] and chosen is not None and (not chosen.is_include or does("include-is-taken-as-it-is"))
+    if is_left_out:
         return {}
     return {_LOCALHOST: named if named and chosen is not None and chosen.is_include else list(range(number or 1))}
 

@@ -50,7 +50,7 @@ BAD_HOSTFILES = [
     "a SLOTS=8\n",
     "slots=8\n",
     "",
-    "# nobody\n",
+    "# none\n",
 ]
 FILTERS = [
     *("a", "a@b", "a:0", "a:0,1", "a:1,2@b:1,2", "b:0,1,1", "c", "a:9", "a:0-3", "a:", "a:0:1", "localhost"),
@@ -127,8 +127,8 @@ def real():
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
-def test_the_launcher_raises_where_ds_lint_says_so(real, seed, monkeypatch, tmp_path):
-    """DS834 or DS883 reports an error if and only if the launcher raises; if not, the ranks are those it hands on."""
+def test_the_launcher_raises_where_ds_lint_reports_it(real, seed, monkeypatch, tmp_path):
+    """DS834 or DS883 reports an error, DS832 a slot too many, if and only if the launcher raises; if not, the ranks are those it hands on."""
     monkeypatch.chdir(tmp_path)
     differing = []
     for words, hosts, visible in requests(seed, 400):

@@ -53,7 +53,7 @@ _OF_DEVICES = (
     "activation_checkpointing", "aio", "amp", "bf16", "compile", "compression_training", "fp16", "optimizer",
     "sparse_attention", "torch_autocast", "zero_optimization.offload", "zero_optimization.zenflow",
 )  # fmt: skip
-_ABOUT_MACHINES = ("hardware", "launching", "memory")  # families of rules
+_ABOUT_MACHINES = ("hardware", "hosts", "launching", "machines", "memory")  # families of rules
 _ABOUT_SAVING = "saving"
 _ABOUT_ONE_RANK = "DS822"
 
