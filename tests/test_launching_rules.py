@@ -15,6 +15,8 @@ CONFIG = "--deepspeed_config ds.json"
 TRAINER = "--deepspeed ds.json --bf16 --output_dir out --learning_rate 1e-5 --save_steps 9"
 ON_1234 = "torchrun --master_port 1234"
 LOOP = "for gpu in 0 1; do\ndeepspeed --include localhost:$gpu {} train.py {} &\n{}\ndone\nwait"
+TWO = "--num_machines 2 --num_processes 16 --main_process_ip $H --main_process_port 29500"
+MULTI_GPU = "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 16\nmachine_rank: 0\nmain_process_ip: a\n"
 RDZV = "--rdzv_backend c10d --rdzv_endpoint $H:29400"
 HOSTS = "a slots=4\nb slots=4\n"
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:a100:8\n#SBATCH --ntasks-per-node={}\n"
@@ -88,6 +90,9 @@ def codes(findings):
         (JOB.format(1) + f"srun --jobid $SLURM_JOB_ID torchrun --nproc_per_node 8 train.py {CONFIG}", "DS884"),
         (JOB.format(1) + f"srun accelerate launch --use_deepspeed --num_processes 8 train.py {CONFIG}", "DS884"),
         (JOB.format(1) + f"srun deepspeed --hostfile hosts train.py {CONFIG}", "DS884"),
+        (f"accelerate launch --use_deepspeed {TWO} --machine_rank 0 train.py {CONFIG}", "DS884"),
+        (JOB.format(1) + f"srun accelerate launch --multi_gpu {TWO} --machine_rank 0 train.py {CONFIG}", "DS885"),
+        (JOB.format(1) + f"srun accelerate launch --config_file acc.yaml train.py {CONFIG}", "DS885"),
         (JOB.format(1) + f"srun torchrun --nnodes 2 --master_addr $H --nproc_per_node 8 train.py {CONFIG}", "DS885"),
         (
             JOB.format(1)
@@ -103,7 +108,7 @@ def codes(findings):
     ],
 )
 def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
-    (finding,) = found(launch, files={"hosts": HOSTS})
+    (finding,) = found(launch, files={"hosts": HOSTS, "acc.yaml": MULTI_GPU})
     assert finding["code"] == code
     assert (finding["path"], finding["related"][0]["path"]) == ("./run.sh", "./ds.json")
     assert finding["span"]["start"]["line"] == launch.count("\n") + 1
@@ -258,6 +263,9 @@ def test_an_option_in_a_redirection_is_said_of_the_config_behind_it(found):
         f"deepspeed train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
         f"torchrun train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
         f"deepspeed --hostfile hosts --master_addr a train.py {CONFIG}",
+        f"accelerate launch --use_deepspeed {TWO} --deepspeed_hostfile hosts --machine_rank 0 train.py {CONFIG}",
+        JOB.format(1) + f"srun accelerate launch --config_file acc.yaml --rdzv_backend c10d train.py {CONFIG}",
+        JOB.format(1) + f"srun accelerate launch --config_file acc.yaml --machine_rank $N train.py {CONFIG}",
         f"deepspeed --hostfile hosts --num_nodes 1 --master_addr localhost train.py {CONFIG}",
         f"deepspeed --hostfile hosts --no_ssh --node_rank $RANK train.py {CONFIG}",
         f"deepspeed --hostfile hosts $MORE --no_ssh train.py {CONFIG}",
@@ -286,7 +294,7 @@ def test_an_option_in_a_redirection_is_said_of_the_config_behind_it(found):
     ],
 )
 def test_silence_on_a_launch_that_starts_its_ranks(found, launch):
-    assert found(launch, files={"hosts": HOSTS}) == []
+    assert found(launch, files={"hosts": HOSTS, "acc.yaml": MULTI_GPU}) == []
 
 
 @pytest.mark.parametrize("name", ["WORLD_SIZE", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES"])

@@ -138,7 +138,10 @@ def nodes_train_alone(config: Config) -> Iterator[Problem]:
     """A launcher that ``srun`` starts on several nodes, and that each time starts the ranks of one node, or of all."""
     launch = config.facts.launch
     around = launch.launch.surroundings if launch is not None else None
-    if launch is None or around is None or around.around != "srun" or not launch.launch.is_per_gpu:
+    if launch is None or around is None or not launch.launch.is_per_gpu:
+        return
+    yield from _machines_alone(config, launch)
+    if around.around != "srun":
         return
     nodes, processes, name = around.nodes, around.processes, launch.launch.launcher
     if nodes is None or nodes < 2 or not around.is_complete or around.inside is not None or (around.starts or 1) > 1:
@@ -171,6 +174,35 @@ def nodes_train_alone(config: Config) -> Iterator[Problem]:
     )
 
 
+def _machines_alone(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
+    """Machines on the command line of ``accelerate launch``, without a file, that find no hostfile; DS886 has the file.
+
+    Source: ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``.
+    """
+    around, processes = launch.launch.surroundings, launch.launch.processes_per_node
+    machines = count(around.option("num_machines"))
+    if launch.launch.launcher != "accelerate" or machines is None or machines < 2 or not around.is_complete:
+        return
+    if not around.has("use_deepspeed") or around.has("config_file", "deepspeed_hostfile", *_OTHERWISE):
+        return
+    if processes is None or not around.has("machine_rank"):  # without which it raises
+        return
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        f"`--num_machines {machines}` without `--deepspeed_hostfile`: each machine trains alone on {processes} "
+        f"rank{'' if processes == 1 else 's'}",
+        RISK,
+        help="Write `--deepspeed_hostfile FILE`, with a line `HOST slots=N` for each machine, and launch on one of "
+        "them; or write `--deepspeed_multinode_launcher standard` and launch on each machine.",
+        label=f"{machines} runs",
+        related=[launched(launch, f"{machines} runs of their own")],
+        subject=(machines, processes),
+    )
+
+
+_OTHERWISE = ("deepspeed_multinode_launcher", "deepspeed_inclusion_filter", "deepspeed_exclusion_filter")
 _OF_NODES = {"deepspeed": "--hostfile", "torchrun": "--nnodes", "accelerate": "--num_machines"}
 _ONE_RUN = {
     "deepspeed": "Start `deepspeed` once, without `srun`, with a hostfile of all nodes.",
@@ -285,7 +317,7 @@ def _same_number(launch: LaunchFacts) -> str | None:
     if around.has(option):
         number = count(around.option(option))
         return f"with `--{option} {number}`" if number is not None else None
-    return "without `--node_rank`" if option == "node_rank" else None
+    return f"without `--{option}`"  # torchrun takes 0, Accelerate the number in its file
 
 
 def _is_on_first_node(launch: LaunchFacts) -> bool:

@@ -128,7 +128,7 @@ def real():
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
 def test_the_launcher_raises_where_ds_lint_reports_it(real, seed, monkeypatch, tmp_path):
-    """DS834 or DS883 reports an error, DS832 a slot too many, if and only if the launcher raises; if not, the ranks are those it hands on."""
+    """DS834 and DS883 report an error if and only if the launcher raises; DS832: if not, it hands on these ranks."""
     monkeypatch.chdir(tmp_path)
     differing = []
     for words, hosts, visible in requests(seed, 400):
