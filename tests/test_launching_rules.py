@@ -179,6 +179,14 @@ YAML = {
 }
 
 
+def test_nodes_of_machines_that_train_alone(found):
+    """DS884 is silent where DS886 reports the file."""
+    text = json.dumps({**YAML, "deepspeed_config": {"zero_stage": 2}})
+    launch = JOB.format(1) + "srun accelerate launch --config_file acc.yaml train.py\n"
+    findings = found(launch, files={"acc.yaml": text, "train.py": "import accelerate\n"})
+    assert codes(findings) == ["DS886"]
+
+
 @pytest.mark.parametrize(
     ("options", "section", "message"),
     [

@@ -25,7 +25,25 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 _OF_RESOURCES = ("num_nodes", "num_gpus", "include", "i", "exclude", "e", "launcher", "node_rank", "no_ssh")
 _SHORT = {"H": "hostfile", "i": "include", "e": "exclude"}
 # Programs that start a command on other nodes, which a script may call in a way that is not understood.
-_REMOTE = ("srun", "ssh", "pdsh", "clush", "dsh", "pssh", "mpirun", "mpiexec", "jsrun", "aprun", "blaunch", "parallel")
+_REMOTE = (
+    "srun",
+    "ssh",
+    "pdsh",
+    "clush",
+    "dsh",
+    "pssh",
+    "rsh",
+    "mpirun",
+    "mpiexec",
+    "jsrun",
+    "aprun",
+    "ibrun",
+    "prun",
+    "lrun",
+    "blaunch",
+    "flux",
+    "parallel",
+)
 # Of a job's variables, those that tell its tasks apart; in the script of the job itself they are 0.
 _OF_TASK = ("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID")
 _TO_ALL = "Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
@@ -141,7 +159,7 @@ def nodes_train_alone(config: Config) -> Iterator[Problem]:
     if launch is None or around is None or not launch.launch.is_per_gpu:
         return
     yield from _machines_alone(config, launch)
-    if around.around != "srun":
+    if around.around != "srun" or around.machines is not None:
         return
     nodes, processes, name = around.nodes, around.processes, launch.launch.launcher
     if nodes is None or nodes < 2 or not around.is_complete or around.inside is not None or (around.starts or 1) > 1:
@@ -180,10 +198,10 @@ def _machines_alone(config: Config, launch: LaunchFacts) -> Iterator[Problem]:
     Source: ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``.
     """
     around, processes = launch.launch.surroundings, launch.launch.processes_per_node
-    machines = count(around.option("num_machines"))
-    if launch.launch.launcher != "accelerate" or machines is None or machines < 2 or not around.is_complete:
+    machines = around.machines
+    if machines is None or not around.is_complete:
         return
-    if not around.has("use_deepspeed") or around.has("config_file", "deepspeed_hostfile", *_OTHERWISE):
+    if around.has("config_file", "deepspeed_hostfile", *_OTHERWISE):
         return
     if processes is None or not around.has("machine_rank"):  # without which it raises
         return
@@ -223,7 +241,7 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
         return
     around, name, nodes = launch.launch.surroundings, launch.launch.launcher, launch.nodes
     started = around.nodes
-    if name not in ("torchrun", "accelerate") or started is None or started < 2:
+    if name not in ("torchrun", "accelerate") or around.machines is not None or started is None or started < 2:
         return
     if around.around is None:
         if name == "accelerate" or not _is_on_first_node(launch):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches.launch import Launch, module_places
 from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, by_module, by_program
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, sorted_flags
-from ds_lint.launches.ranks import Ranks, accelerate_root, hostfile_of, loose_around
+from ds_lint.launches.ranks import Ranks, accelerate_root, hostfile_of, loose_around, machines_by_deepspeed
 from ds_lint.launches.start import LauncherCall
 from ds_lint.launches.surroundings import OF_RANKS, Surroundings, nodes_around, starts_per_node, visible_gpus
 from ds_lint.source.slurm import with_options
@@ -198,6 +198,7 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
         is_complete=options.is_complete,
         hostfile=hostfile_of(call) if launcher in (ACCELERATE, DEEPSPEED) else None,
         nodes=nodes_around(name, outer, allocation),
+        machines=machines_by_deepspeed(call) if launcher is ACCELERATE else None,
         rank_of_node=_rank_of_node(call) if around is SRUN else (),
     )
 

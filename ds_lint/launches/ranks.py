@@ -79,36 +79,44 @@ def of_torchrun(call: LauncherCall) -> Ranks:
 
 def of_accelerate(call: LauncherCall) -> Ranks:
     """``accelerate launch``: an option wins over the YAML; ``num_processes`` counts those of all nodes."""
-    options, root = call.options, accelerate_root(call)
-    is_complete = options.is_complete and (root is not None or not options.has("config_file"))
-
-    def number(option: str, short: str, default: int | None) -> int | None:
-        if options.has(option, short):
-            return options.number(option, short)
-        value = root.get(option) if root is not None else None
-        if value is not None:
-            return value.value if isinstance(value.value, int) else None
-        return default if is_complete else None
-
-    nodes, total = number("num_machines", "num_machines", 1), number("num_processes", "n", None)
+    nodes, total = _number(call, "num_machines", "num_machines", 1), _number(call, "num_processes", "n", None)
     if nodes is None or total is None or nodes < 1 or total % nodes:
         return Ranks(nodes)
-    if nodes > 1 and is_by_deepspeed(call):
-        return Ranks(_machines(call), total // nodes)
-    return Ranks(nodes, total // nodes)
+    return Ranks(_nodes_by_deepspeed(call, nodes) if machines_by_deepspeed(call) else nodes, total // nodes)
 
 
-def is_by_deepspeed(call: LauncherCall) -> bool:
-    """Whether ``accelerate launch`` starts ``deepspeed`` for several machines, and not torchrun.
+def machines_by_deepspeed(call: LauncherCall) -> int | None:
+    """The machines of ``accelerate launch``, if there are several and it starts ``deepspeed`` for them, not torchrun.
 
     Source: ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``; only ``standard`` means torchrun.
     """
     options, root = call.options, accelerate_root(call)
     kind = root.get("distributed_type") if root is not None else None
     is_deepspeed = kind is not None and kind.value == "DEEPSPEED" and not options.has("multi_gpu", "use_fsdp", "cpu")
-    return (is_deepspeed or options.has("use_deepspeed")) and of_machines(
-        call, "deepspeed_multinode_launcher"
-    ) != "standard"
+    machines = _number(call, "num_machines", "num_machines", 1) or 1
+    is_standard = of_machines(call, "deepspeed_multinode_launcher") == "standard"
+    return machines if machines > 1 and (is_deepspeed or options.has("use_deepspeed")) and not is_standard else None
+
+
+def _number(call: LauncherCall, option: str, short: str, default: int | None) -> int | None:
+    options, root = call.options, accelerate_root(call)
+    if options.has(option, short):
+        return options.number(option, short)
+    value = root.get(option) if root is not None else None
+    if value is not None:
+        return value.value if isinstance(value.value, int) else None
+    is_complete = options.is_complete and (root is not None or not options.has("config_file"))
+    return default if is_complete else None
+
+
+def _nodes_by_deepspeed(call: LauncherCall, machines: int) -> int | None:
+    """The hosts of the hostfile that Accelerate gives ``deepspeed``; without one this machine alone."""
+    filters = [of_machines(call, f"deepspeed_{name}_filter") for name in ("inclusion", "exclusion")]
+    launcher, hosts = of_machines(call, "deepspeed_multinode_launcher"), of_machines(call, "deepspeed_hostfile")
+    if launcher is None or hosts is None or any(one is not False for one in filters):
+        return None
+    file = hostfile_of(call)
+    return 1 if hosts is False else len(file.slots) or None if file is not None else machines
 
 
 def of_machines(call: LauncherCall, name: str) -> Word | bool:
@@ -123,16 +131,6 @@ def of_machines(call: LauncherCall, name: str) -> Word | bool:
             return str(value.value)
     is_complete = call.options.is_complete and (root is not None or not call.options.has("config_file"))
     return False if is_complete else None
-
-
-def _machines(call: LauncherCall) -> int | None:
-    """The nodes on which ``deepspeed`` starts ranks for Accelerate: those of the hostfile, without one this one."""
-    if any(of_machines(call, f"deepspeed_{name}_filter") is not False for name in ("inclusion", "exclusion")):
-        return None
-    if of_machines(call, "deepspeed_hostfile") is False:
-        return 1
-    file = hostfile_of(call)
-    return len(file.slots) if file is not None and file.slots else None
 
 
 def of_srun(call: LauncherCall) -> Ranks:

@@ -41,7 +41,8 @@ class Surroundings(NamedTuple):
     ``is_run_by_python`` says that Python is given its name as a file. ``ranks`` are the variables of OF_RANKS that the
     environment has. ``options`` are those of the launcher, all of them if ``is_complete``, and ``hostfile`` is the one
     that it names. ``nodes`` are those on which ``srun`` starts the launcher, or of the job if nothing is around it.
-    ``rank_of_node`` is what an unknown ``--node_rank`` behind ``srun`` depends on, in the shell that calls ``srun``.
+    ``machines`` are those for which ``accelerate launch`` starts ``deepspeed``. ``rank_of_node`` is what an unknown
+    ``--node_rank`` behind ``srun`` depends on, in the shell that calls ``srun``.
     """
 
     around: str | None = None
@@ -55,6 +56,7 @@ class Surroundings(NamedTuple):
     is_complete: bool = False
     hostfile: Hostfile | None = None
     nodes: int | None = None
+    machines: int | None = None
     rank_of_node: tuple[str, ...] = ()
 
     @property
