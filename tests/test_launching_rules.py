@@ -271,6 +271,8 @@ def test_an_option_in_a_redirection_is_said_of_the_config_behind_it(found):
         f"deepspeed train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
         f"torchrun train.py {CONFIG} &\ntorchrun train.py {CONFIG} &",
         f"deepspeed --hostfile hosts --master_addr a train.py {CONFIG}",
+        f"export PET_MASTER_ADDR=n1\ntorchrun --nnodes=2 --nproc_per_node=8 train.py {CONFIG}",
+        JOB.format(1) + f"export PET_NNODES=2\nsrun torchrun --nproc_per_node 8 train.py {CONFIG}",
         f"accelerate launch --use_deepspeed {TWO} --deepspeed_hostfile hosts --machine_rank 0 train.py {CONFIG}",
         JOB.format(1) + f"srun accelerate launch --config_file acc.yaml --rdzv_backend c10d train.py {CONFIG}",
         JOB.format(1) + f"srun accelerate launch --config_file acc.yaml --machine_rank $N train.py {CONFIG}",

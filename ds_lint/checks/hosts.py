@@ -100,6 +100,8 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
         return
     if not is_alone and given is not None and host not in _LOCAL:
         return
+    if given is None and not is_alone and _has_variables_of_torchrun(launch):
+        return
     what = f"with `--{given} {host}`" if given is not None else "without `--rdzv_endpoint` or `--master_addr`"
     what = "with `--standalone`" if is_alone else what
     key, span = place_of_launch(config)
@@ -164,7 +166,7 @@ def nodes_train_alone(config: Config) -> Iterator[Problem]:
     nodes, processes, name = around.nodes, around.processes, launch.launch.launcher
     if nodes is None or nodes < 2 or not around.is_complete or around.inside is not None or (around.starts or 1) > 1:
         return
-    if any(one in _OF_TASK for one in launch.launch.unknown):
+    if any(one in _OF_TASK for one in launch.launch.unknown) or _has_variables_of_torchrun(launch):
         return  # by which the runs may differ
     if launch.nodes == 1 and processes is not None and not has_hostfile(dict(around.options)):
         option, total = _OF_NODES[name], f"instead of one of {nodes * processes}"
@@ -242,6 +244,8 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
     around, name, nodes = launch.launch.surroundings, launch.launch.launcher, launch.nodes
     started = around.nodes
     if name not in ("torchrun", "accelerate") or around.machines is not None or started is None or started < 2:
+        return
+    if _has_variables_of_torchrun(launch):
         return
     if around.around is None:
         if name == "accelerate" or not _is_on_first_node(launch):
@@ -336,6 +340,11 @@ def _same_number(launch: LaunchFacts) -> str | None:
         number = count(around.option(option))
         return f"with `--{option} {number}`" if number is not None else None
     return f"without `--{option}`"  # torchrun takes 0, Accelerate the number in its file
+
+
+def _has_variables_of_torchrun(launch: LaunchFacts) -> bool:
+    """Whether the environment has options of torchrun, which the program that starts the nodes may set for each."""
+    return any(name.startswith("PET_") for name in launch.launch.environment)
 
 
 def _is_on_first_node(launch: LaunchFacts) -> bool:

@@ -334,6 +334,7 @@ class LaunchFacts:
             self.launch.launcher,
             self.launch.surroundings,
             self.launch.environment.get("CUDA_VISIBLE_DEVICES", ""),
+            any(name.startswith("PET_") for name in self.launch.environment),
             self.memory,
             self.launch.gpu,
             self.sets_ranks,
