@@ -337,6 +337,8 @@ def _same_number(launch: LaunchFacts) -> str | None:
     if around.rank_of_node and all(one in _OF_TASK for one in around.rank_of_node):
         return f"with ${around.rank_of_node[0]} 0"
     if around.has(option):
+        if not any((word or "").rpartition("/")[2] == "srun" for word in launch.launch.command):
+            return None  # a shell within may have computed it, in each task
         number = count(around.option(option))
         return f"with `--{option} {number}`" if number is not None else None
     return f"without `--{option}`"  # torchrun takes 0, Accelerate the number in its file
