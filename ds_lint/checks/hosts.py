@@ -155,20 +155,28 @@ def hostfile_refused(config: Config) -> Iterator[Problem]:
 
 @rule("DS884", "nodes-train-alone", severity="warning", effects=("risk",), keys=(), elsewhere=True)
 def nodes_train_alone(config: Config) -> Iterator[Problem]:
-    """A launcher that ``srun`` starts on several nodes, and that each time starts the ranks of one node, or of all."""
+    """A launcher for one node on several nodes, each of which it starts on, or on the first alone."""
     launch = config.facts.launch
     around = launch.launch.surroundings if launch is not None else None
     if launch is None or around is None or not launch.launch.is_per_gpu:
         return
     yield from _machines_alone(config, launch)
-    if around.around != "srun" or around.machines is not None:
+    if around.around not in ("srun", None) or around.machines is not None:
         return
     nodes, processes, name = around.nodes, around.processes, launch.launch.launcher
     if nodes is None or nodes < 2 or not around.is_complete or around.inside is not None or (around.starts or 1) > 1:
         return
     if any(one in _OF_TASK for one in launch.launch.unknown) or _has_variables_of_torchrun(launch):
         return  # by which the runs may differ
-    if launch.nodes == 1 and processes is not None and not has_hostfile(dict(around.options)):
+    is_for_one = launch.nodes == 1 and not has_hostfile(dict(around.options)) and _HOSTFILE not in launch.document.text
+    label = f"{nodes} runs"
+    if around.around is None:
+        if not is_for_one or not _is_on_first_node(launch):
+            return
+        others = "the other one does nothing" if nodes == 2 else f"the other {nodes - 1} do nothing"
+        message = f"the job has {nodes} nodes, and `{name}` runs on the first alone: {others}"
+        advice, label = f"Ask for one node, or start the ranks of all. {_ONE_RUN[name]}", "runs on one node"
+    elif is_for_one and processes is not None:
         option, total = _OF_NODES[name], f"instead of one of {nodes * processes}"
         ranks = f"{processes} rank{'' if processes == 1 else 's'}"
         message = f"`srun` starts `{name}` on {nodes} nodes without `{option}`: {nodes} runs of {ranks} {total}"
@@ -188,9 +196,9 @@ def nodes_train_alone(config: Config) -> Iterator[Problem]:
         message,
         RISK,
         help=advice,
-        label=f"{nodes} runs",
-        related=[launched(launch, f"{nodes} runs of their own")],
-        subject=(name, nodes, processes),
+        label=label,
+        related=[launched(launch, label)],
+        subject=(name, nodes, processes, label),
     )
 
 
@@ -226,9 +234,9 @@ _OTHERWISE = ("deepspeed_multinode_launcher", "deepspeed_inclusion_filter", "dee
 _OF_NODES = {"deepspeed": "--hostfile", "torchrun": "--nnodes", "accelerate": "--num_machines"}
 _ONE_RUN = {
     "deepspeed": "Start `deepspeed` once, without `srun`, with a hostfile of all nodes.",
-    "torchrun": "Write `--nnodes $SLURM_NNODES --rdzv_backend c10d --rdzv_endpoint HOST:PORT`, with the first node as "
-    "HOST.",
-    "accelerate": "Write `--num_machines`, `--main_process_ip` and, for each node, `--machine_rank`.",
+    "torchrun": "Write `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES --rdzv_backend c10d --rdzv_endpoint "
+    "HOST:PORT`, with the first node as HOST.",
+    "accelerate": "Write `srun --ntasks-per-node=1`, `--num_machines`, `--main_process_ip` and `--rdzv_backend c10d`.",
 }
 
 
@@ -248,7 +256,7 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
     if _has_variables_of_torchrun(launch):
         return
     if around.around is None:
-        if name == "accelerate" or not _is_on_first_node(launch):
+        if not _is_on_first_node(launch):
             return
         message = f"the job starts `{name}` on its first node alone: it waits for {nodes} nodes until a timeout"
         advice = (
