@@ -59,6 +59,8 @@ def codes(findings):
         (f"accelerate launch --gpu_ids 0,1 --num_processes 4 train.py {CONFIG}", "DS832"),
         (JOB.format(1) + f"srun -N1 torchrun --nproc_per_node 16 train.py {CONFIG}", "DS832"),
         (f"deepspeed --hostfile hosts --num_gpus 8 train.py {CONFIG}", "DS832"),
+        (f"CUDA_VISIBLE_DEVICES=GPU-8932f937,GPU-2aa08dda torchrun --nproc_per_node=4 train.py {CONFIG}", "DS832"),
+        (f"CUDA_VISIBLE_DEVICES=GPU-8932f937,GPU-2aa08dda deepspeed --num_gpus 2 train.py {CONFIG}", "DS833"),
         (f"CUDA_VISIBLE_DEVICES=2,3 deepspeed --include=localhost:0,1 train.py {CONFIG}", "DS833"),
         (f"deepspeed -i localhost:0 --num_nodes 1 train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile hosts --include a:0@c train.py {CONFIG}", "DS834"),

@@ -207,14 +207,20 @@ def visible_devices_ignored(config: Config) -> Iterator[Problem]:
     if not chosen or set(chosen) <= set(around.gpus.ids):
         return
     key, span = place_of_launch(config)
+    numbers = ",".join(map(str, around.gpus.ids))
+    advice = (
+        f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them with "
+        f"`--include localhost:{numbers}`."
+        if numbers
+        else "Choose the GPUs by the numbers that nvidia-smi shows, with `--include localhost:NUMBER,NUMBER`."
+    )
     yield Problem(
         key,
         span,
         f"`deepspeed` ignores {around.gpus.origin} beside `{option}`: the ranks run on GPU"
         f"{'' if len(chosen) == 1 else 's'} {_listed(map(str, chosen))}",
         IGNORED,
-        help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
-        f"with `--include localhost:{','.join(map(str, around.gpus.ids))}`.",
+        help=advice,
         label="runs on other GPUs",
         related=[launched(launch, "CUDA_VISIBLE_DEVICES is ignored")],
         subject=(option, tuple(chosen)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +25,10 @@ _OF_STEP = ("--nodelist", "--exclude", "--relative", "--nodefile", "--het-group"
 
 
 class VisibleGpus(NamedTuple):
-    """The GPUs of each node that a launch sees, and what tells it; ``ids`` is None if only their number is known."""
+    """The GPUs of each node that a launch sees, and what tells it; ``ids`` is None if only their number is known.
+
+    It is empty if they are named by UUIDs.
+    """
 
     number: int
     origin: str
@@ -135,7 +137,8 @@ def visible_gpus(
 
 
 def _named(value: str, origin: str) -> VisibleGpus | None:
-    if not re.fullmatch(r"\d+(,\d+)*", value.replace(" ", "")):
-        return None
-    ids = [count(one) for one in value.replace(" ", "").split(",")]
+    parts = value.replace(" ", "").split(",")
+    if all(part.startswith("GPU-") for part in parts):
+        return VisibleGpus(len(parts), origin, ())
+    ids = [count(one) for one in parts]
     return VisibleGpus(len(ids), origin, tuple(one for one in ids if one is not None)) if None not in ids else None
