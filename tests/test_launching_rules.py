@@ -81,6 +81,7 @@ def codes(findings):
         (f"deepspeed --hostfile hosts --launcher mpirun train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile hosts --launcher openmpi --num_gpus 4 train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile hosts --launcher slurm --include a:1@b:1 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --num_nodes 3 train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile None --num_nodes 2 train.py {CONFIG}", "DS834"),
         (f"deepspeed --master_port 70000 train.py {CONFIG}", "DS887"),
         (f"deepspeed --num_gpus 1 train.py {CONFIG} &\ndeepspeed --include localhost:1 train.py {CONFIG} &", "DS887"),

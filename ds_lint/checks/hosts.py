@@ -62,15 +62,15 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     if launch is None or found is None or (hostfile is not None and hostfile.bad is not None):
         return
     key, span = place_of_launch(config)
-    does = f"`deepspeed` raises {found.raised}: {found.reason}" if found.error else f"{found.reason} of the run"
+    does = f"`deepspeed` raises {found.raised}: {found.reason}" if found.error else found.reason
     yield Problem(
         key,
         span,
         does,
         rejected("initialize") if found.error else RISK,
         help=found.advice,
-        label="not launched" if found.error else "a node is left out",
-        severity="info" if found.is_open else None,
+        label="not launched" if found.error else "other nodes",
+        severity=found.severity,
         related=[launched(launch, "rejected options" if found.error else "options of the launcher")],
         subject=(found.reason, *map(launch.launch.surroundings.option, _OF_RESOURCES)),
     )

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ds_lint.diagnostics.finding import Severity
+
     Gpus = dict[str, list[int]]
 
 _PDSH, _SLURM = "pdsh", "slurm"
@@ -54,14 +56,14 @@ class Request(Record):
 class RefusedHosts(Record):
     """Why ``deepspeed`` raises: the exception, what is wrong, and what to write instead.
 
-    Without an exception it starts, on other nodes than it is asked for. ``is_open`` says that some machines have a
-    hostfile that DeepSpeed reads without an option, and that may name the host.
+    Without an exception it starts, on other nodes than it is asked for. Some machines have a hostfile that
+    DeepSpeed reads without an option: what it may decide has another ``severity``.
     """
 
     error: str
     reason: str
     advice: str
-    is_open: bool = False
+    severity: Severity | None = None
 
     @property
     def raised(self) -> str:
@@ -108,6 +110,7 @@ def refusal(request: Request, does: Callable[[str], bool]) -> RefusedHosts | Non
         or _rank_of_node(request, gpus)
         or _of_backend(request, chosen, gpus)
         or _left_out(chosen, does)
+        or _too_many_nodes(request, gpus)
     )
 
 
@@ -183,7 +186,7 @@ def _not_there(request: Request, chosen: _Filter, does: Callable[[str], bool]) -
                     f"{chosen.shown} names {host}, and without a hostfile the only host is {_LOCALHOST}",
                     f"Write {_LOCALHOST}:{','.join(map(str, named)) or 'SLOT'}, or name the hostfile with "
                     "`--hostfile`. Without the option, DeepSpeed reads /job/hostfile if there is one.",
-                    is_open=host[:1].isalpha(),
+                    severity="info" if host[:1].isalpha() else None,
                 )
             return RefusedHosts(
                 "ValueError",
@@ -209,7 +212,23 @@ def _left_out(chosen: _Filter | None, does: Callable[[str], bool]) -> RefusedHos
     if bare is None:
         return None
     return RefusedHosts(
-        "", f"{chosen.shown} names {bare} without slots, which leaves it out", f"Write its slots, as in {bare}:0,1."
+        "",
+        f"{chosen.shown} names {bare} without slots, which leaves it out of the run",
+        f"Write its slots, as in {bare}:0,1.",
+    )
+
+
+def _too_many_nodes(request: Request, gpus: Gpus) -> RefusedHosts | None:
+    """More nodes than the hostfile has, which take part all the same."""
+    nodes = request.number("num_nodes")
+    if request.is_local or nodes is None or nodes <= len(gpus):
+        return None
+    has = "1 host" if len(gpus) == 1 else f"{len(gpus)} hosts"
+    return RefusedHosts(
+        "",
+        f"`--num_nodes {nodes}` is above the {has} of the hostfile: the run has {len(gpus)}",
+        f"Add the other hosts to the hostfile, or write `--num_nodes {len(gpus)}`.",
+        severity="warning",
     )
 
 
