@@ -132,6 +132,10 @@ def test_a_finding_about_the_made_config_is_about_the_yaml():
     assert finding.fix is None
 
 
+def test_an_empty_key_of_a_section_is_one_that_nothing_reads():
+    assert found(FILE.replace("  zero_stage: 3\n", "  zero_stage: 2\n  '': 1\n"))[0][0] == "DS653"
+
+
 def test_a_finding_about_a_default_is_about_the_section():
     (finding,) = lint_bytes(FILE.encode(), "accelerate.yaml").findings
     assert (finding.code, finding.key) == ("DS703", "deepspeed_config")

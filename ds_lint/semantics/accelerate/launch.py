@@ -239,7 +239,7 @@ class AccelerateLaunch:
         if self.keys.get(path[0], {}).get("converted"):
             return self.root.member("mixed_precision") is None if path[0] == "fp16" else self.reads("dynamo_backend")
         if path in self.landed or path in self.overruled:
-            return self.reads(self.landed.get(path) or self.overruled[path])
+            return self.reads(self.landed[path] if path in self.landed else self.overruled[path])
         return any(self.reads(name) for below, name in self.landed.items() if below[: len(path)] == path)
 
     def _is_read_from_file(self, name: str) -> bool:
