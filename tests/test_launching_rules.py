@@ -18,6 +18,8 @@ LOOP = "for gpu in 0 1; do\ndeepspeed --include localhost:$gpu {} train.py {} &\
 TWO = "--num_machines 2 --num_processes 16 --main_process_ip $H --main_process_port 29500"
 MULTI_GPU = "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 16\nmachine_rank: 0\nmain_process_ip: a\n"
 RDZV = "--rdzv_backend c10d --rdzv_endpoint $H:29400"
+TORCHRUN = "torchrun --nnodes 2 --nproc_per_node 8"
+WITHIN = "srun bash -c {0}{1} train.py --deepspeed_config ds.json{0}"
 HOSTS = "a slots=4\nb slots=4\n"
 JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:a100:8\n#SBATCH --ntasks-per-node={}\n"
 PLAIN = "import deepspeed\nengine, *_ = deepspeed.initialize(model=model, config='ds.json')\n"
@@ -30,7 +32,7 @@ def found(monkeypatch, capsys, tmp_path):
     """A function that says which rules about launching find something in a project."""
     monkeypatch.chdir(tmp_path)
 
-    def check(launch, *arguments, files=None, config=STAGE_3, codes=("DS83", "DS88")):
+    def check(launch, *arguments, files=None, config=STAGE_3, codes=("DS83", "DS88", "DS894")):
         write_into(tmp_path)({"ds.json": config, "run.sh": launch, **(files or {})})
         run(["check", ".", *arguments, "--output-format", "json"])
         report = json.loads(capsys.readouterr().out)
@@ -101,6 +103,10 @@ def codes(findings):
         (JOB.format(1) + f"srun accelerate launch --multi_gpu {TWO} --machine_rank 0 train.py {CONFIG}", "DS885"),
         (JOB.format(1) + f"srun accelerate launch --config_file acc.yaml train.py {CONFIG}", "DS885"),
         (JOB.format(1) + f"srun torchrun --nnodes 2 --master_addr $H --nproc_per_node 8 train.py {CONFIG}", "DS885"),
+        (f"docker run --gpus all -v $PWD:/w img torchrun --nproc_per_node 8 train.py {CONFIG}", "DS894"),
+        (f"docker run --rm --shm-size 64m img bash -c 'deepspeed --num_gpus 2 train.py {CONFIG}'", "DS894"),
+        (JOB.format(1) + WITHIN.format('"', f"{TORCHRUN} --node_rank $SLURM_NODEID --master_addr $H"), "DS885"),
+        (JOB.format(1) + WITHIN.format("'", f"{TORCHRUN} {RDZV.replace('$H', '$(hostname)')}"), "DS835"),
         (
             JOB.format(1)
             + f"srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr $H --nproc_per_node 8 t.py {CONFIG}",
@@ -286,7 +292,16 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         f"srun -n 8 python finetune.py {TRAINER}",
         f"mpirun -np 8 python train.py {CONFIG}",
         f"python launch_all.py {CONFIG}",
+        f"docker run --gpus all --shm-size=8g img torchrun --nproc_per_node 8 train.py {CONFIG}",
+        f"docker run --ipc host img torchrun --nproc_per_node 8 train.py {CONFIG}",
+        f"docker run $OPTIONS img torchrun --nproc_per_node 8 train.py {CONFIG}",
+        f"docker run -v /dev/shm:/dev/shm img torchrun --nproc_per_node 8 train.py {CONFIG}",
+        f"docker run img torchrun --nproc_per_node 1 train.py {CONFIG}",
+        f"docker exec box torchrun --nproc_per_node 8 train.py {CONFIG}",
         JOB.format(1) + f"srun torchrun {RDZV} --nnodes 2 --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(1) + WITHIN.format('"', f"{TORCHRUN} --node_rank \\$SLURM_NODEID --master_addr $H"),
+        JOB.format(1) + WITHIN.format("'", f"{TORCHRUN} --node_rank $SLURM_NODEID --master_addr $H"),
+        JOB.format(1) + WITHIN.format('"', f"{TORCHRUN} {RDZV.replace('$H', '$(hostname)')}"),
         JOB.format(8) + f"srun --ntasks=2 torchrun {RDZV} --nnodes 2 --nproc_per_node 8 train.py {CONFIG}",
         JOB.format(8)
         + "srun -N 2 --ntasks-per-node=1 "
@@ -317,7 +332,7 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         f"deepspeed --hostfile hosts --no_ssh --node_rank $RANK train.py {CONFIG}",
         f"deepspeed --hostfile hosts $MORE --no_ssh train.py {CONFIG}",
         f"deepspeed --hostfile hosts --launcher $LAUNCHER --num_gpus 4 train.py {CONFIG}",
-        f"deepspeed --hostfile other --include c train.py {CONFIG}",
+        f"deepspeed --hostfile /shared/hosts --include c train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=GPU-8932f937 torchrun --nproc_per_node 1 train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=$GPUS deepspeed train.py {CONFIG}",
         JOB.format(1) + f"srun -N1 torchrun --nproc_per_node 8 train.py {CONFIG}",

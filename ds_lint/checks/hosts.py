@@ -92,13 +92,17 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
         given = "master_addr" if around.has("master_addr") else None
     elif name == "torchrun":
         given = next((option for option in ("rdzv_endpoint", "master_addr") if around.has(option)), None)
+    elif name == "accelerate" and around.address_of_node is not None:
+        given = "main_process_ip"
     else:
         return
     host = (around.option(given) or "").rpartition(":")[0] or around.option(given) or "" if given is not None else ""
     is_alone = name == "torchrun" and around.has("standalone")
     if nodes < 2 or (given is None and name == "deepspeed"):
         return
-    if not is_alone and given is not None and host not in _LOCAL:
+    if around.address_of_node is not None:
+        host = around.address_of_node if around.address_of_node.startswith("$") else f"${around.address_of_node}"
+    elif not is_alone and given is not None and host not in _LOCAL:
         return
     if given is None and not is_alone and _has_variables_of_torchrun(launch):
         return
@@ -106,6 +110,7 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     what = "with `--standalone`" if is_alone else what
     key, span = place_of_launch(config)
     at = "a port of its own" if is_alone else f"{host or '127.0.0.1'}, which is itself"
+    at += ", as each task computes it" if around.address_of_node is not None else ""
     yield Problem(
         key,
         span,
@@ -292,6 +297,33 @@ _OWN_NUMBER = {
     "accelerate": "Call `srun bash -c 'accelerate launch --machine_rank $SLURM_NODEID ...'`, in single quotes: the "
     "task computes the number.",
 }
+
+
+@rule("DS894", "small-shared-memory", severity="info", effects=("risk",), keys=(), elsewhere=True)
+def small_shared_memory(config: Config) -> Iterator[Problem]:
+    """Ranks in a container with the /dev/shm that Docker gives by default.
+
+    Source: NCCL's documentation, "Troubleshooting", Docker; ``src/transport/shm.cc`` of NCCL.
+    """
+    launch = config.facts.launch
+    ranks = launch.launch.processes_per_node if launch is not None else None
+    if launch is None or launch.launch.container is None or ranks is None or ranks < 2:
+        return
+    if "NCCL_SHM_DISABLE" in launch.launch.environment:
+        return
+    program = f"{launch.launch.container} run"
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        f"`{program}` gives {ranks} ranks 64 MB of /dev/shm: NCCL or a data loader may end with a bus error",
+        RISK,
+        help="Add `--shm-size=1g`, or `--ipc=host`. NCCL has buffers there for ranks that do not reach each other's "
+        "GPU directly, and the workers of data loaders their batches. The daemon may have another default.",
+        label="little shared memory",
+        related=[launched(launch, "little shared memory")],
+        subject=(program, ranks),
+    )
 
 
 @rule("DS887", "port-not-usable", severity="error", effects=("rejected",), keys=(), elsewhere=True)

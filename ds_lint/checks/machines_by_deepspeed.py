@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.semantics.accelerate.launch import AccelerateLaunch
     from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Span
 
 _LAUNCHER, _HOSTFILE, _NO_SSH = "deepspeed_multinode_launcher", "deepspeed_hostfile", "nossh"
 _FILTERS = {"exclude": "deepspeed_exclusion_filter", "include": "deepspeed_inclusion_filter"}  # the first one counts
@@ -44,8 +45,8 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
     launch = config.accelerate.launch if config.accelerate is not None else None
     if launch is None or launch.launcher != "deepspeed" or not launch.is_followed or config.document.is_fragment:
         return
-    setting = launch.setting("num_machines")
-    if setting.path is None or setting.member is None or any(not one.can_be_given for one in refusals(launch)):
+    place = _place(launch)
+    if place is None or any(not one.can_be_given for one in refusals(launch)):
         return
     facts = config.facts.launch
     given = _given(launch, facts)
@@ -67,8 +68,7 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
     else:
         return
     yield Problem(
-        setting.path,
-        setting.member.value.span,
+        *place,
         message,
         rejected("initialize") if refused is not None else RISK,
         help=advice,
@@ -77,6 +77,16 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
         related=[launched(facts, "launched here")] if facts is not None and facts.is_mentioned else [],
         subject=(message,),
     )
+
+
+def _place(launch: AccelerateLaunch) -> tuple[KeyPath, Span] | None:
+    """The number of machines in the file, or its type if only the command line has a number."""
+    setting = launch.setting("num_machines")
+    if setting.path is not None and setting.member is not None:
+        return setting.path, setting.member.value.span
+    name = "num_machines" if launch.root.member("num_machines") is not None else "distributed_type"
+    member = launch.root.member(name)
+    return ((name,), member.value.span) if member is not None else None
 
 
 def _given(launch: AccelerateLaunch, facts: LaunchFacts | None) -> dict[str, Any]:

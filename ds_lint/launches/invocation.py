@@ -30,6 +30,15 @@ _SOUGHT = re.compile(r"\$\((?:which|command -v|type -[pP]) ([\w.-]+)\)")
 _CONFIGS = (".json", ".hjson")
 _CUT_OFF = (LooseWord(("the lines that are cut off",), None),)  # which are meant to be arguments, too
 _OF_NODE = ("--node_rank", "--node-rank", "--machine_rank", "--machine-rank")
+_OF_FIRST = (
+    "--rdzv_endpoint",
+    "--rdzv-endpoint",
+    "--master_addr",
+    "--master-addr",
+    "--main_process_ip",
+    "--main-process-ip",
+)
+_OWN_ADDRESS = re.compile(r"\$\(hostname\b[^|]*\)|HOSTNAME|SLURMD_NODENAME")
 _OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
 
 
@@ -113,7 +122,7 @@ def _launcher(start: Start) -> _Found | None:
         if starts and not is_value:
             return _started(name, words[position:], start.details[position + 1 :], outer)
         if name in RUNNERS:
-            position += command_behind(words[position:], _is_command) or len(words)
+            position += command_behind([name, *words[position + 1 :]], _is_command) or len(words)
             continue
         if is_unknown and name.endswith(".py"):
             return _Found(UNKNOWN, words[position:], outer)
@@ -278,18 +287,37 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
         nodes=nodes_around(name, outer.words, allocation),
         machines=machines_by_deepspeed(call) if launcher is ACCELERATE else None,
         rank_of_node=_rank_of_node(call) if around is SRUN else (),
+        address_of_node=_address_of_node(call) if around is SRUN else None,
     )
 
 
 def _rank_of_node(call: LauncherCall) -> tuple[str, ...]:
     """What an unknown number of the node depends on, if the shell that calls ``srun`` computes it."""
+    detail = _unknown_behind(call, _OF_NODE)
+    return detail.names if detail is not None and not _is_computed_within(call, detail) else ()
+
+
+def _address_of_node(call: LauncherCall) -> str | None:
+    """What the address of the first node depends on, if each node gives its own."""
+    detail = _unknown_behind(call, _OF_FIRST)
+    if detail is None or not detail.names or not _is_computed_within(call, detail):
+        return None
+    return detail.names[0] if _OWN_ADDRESS.fullmatch(detail.names[0]) else None
+
+
+def _unknown_behind(call: LauncherCall, options: tuple[str, ...]) -> UnknownWord | None:
+    """What is known of the unknown value of one of these options."""
     start = call.start
-    if not any(posixpath.basename(word or "") in SRUN.programs for word in start.command):
-        return ()  # a shell within, whose variables are those of its task
     for word, value, detail in zip(start.words, start.words[1:], start.details[1:], strict=False):
-        if word in _OF_NODE and value is None and detail is not None:
-            return detail.names
-    return ()
+        if word in options and value is None:
+            return detail
+    return None
+
+
+def _is_computed_within(call: LauncherCall, detail: UnknownWord) -> bool:
+    """Whether a shell that ``srun`` starts on each node computes a word, and not the one that calls ``srun``."""
+    has_srun = any(posixpath.basename(word or "") in SRUN.programs for word in call.start.command)
+    return not has_srun and not any(name in call.outer.expanded for name in detail.names)
 
 
 def _inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:

@@ -35,7 +35,8 @@ class Launch(NamedTuple):
     the bytes of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
     ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words
     behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
-    or a script with it. ``set_in`` are the other files that set variables of the environment, by their names.
+    or a script with it. ``set_in`` are the other files that set variables of the environment, by their names, and
+    ``container`` is the program that starts a container around it with little shared memory.
     """
 
     path: str
@@ -62,6 +63,7 @@ class Launch(NamedTuple):
     cut_off: tuple[Word, ...] = ()
     around: tuple[Word, ...] = ()
     set_in: tuple[tuple[str, str], ...] = ()
+    container: str | None = None
 
     @property
     def record(self) -> Launcher | None:

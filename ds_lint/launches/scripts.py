@@ -6,6 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.container import small_shared_memory
 from ds_lint.launches.invocation import launch
 from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import by_module, by_program
@@ -129,7 +130,9 @@ def launches_in(
         one = launch(start, list(dict.fromkeys(names)), _job(job, started.around), read)
         if one is not None:
             around = next((words for words, _ in started.around if _parallel(words) is not None), ())
-            found.append(one._replace(around=tuple(_known(around))))
+            commands = (command, *(_known(words) for words, _ in started.around))
+            container = next(filter(None, map(small_shared_memory, commands)), None)
+            found.append(one._replace(around=tuple(_known(around)), container=container))
     written = [
         WrittenConfig(posixpath.normpath(posixpath.join(cwd, one.name)), one.line, one.end_line)
         for one in followed.written
@@ -150,7 +153,10 @@ def _outer(around: Sequence[Around], unknowns: Unknowns) -> Outer | None:
         if begin is not None:
             end = called_script(list(words[begin:])) or len(words)
             shell = (at for at, word in enumerate(words) if posixpath.basename(word) in SHELLS)
-            return Outer(*_parted(list(words[begin : min(next(shell, len(words)), begin + end)]), unknowns))
+            end = min(next(shell, len(words)), begin + end)
+            handed = (detail for detail in _parted(list(words[end:]), unknowns)[1] if detail is not None)
+            expanded = tuple(name for detail in handed for name in detail.names)
+            return Outer(*_parted(list(words[begin:end]), unknowns), expanded)
     return None
 
 

@@ -40,10 +40,15 @@ class Start(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """The words of ``srun`` or ``mpirun`` around a launcher; ``details`` tells of the unknown ones."""
+    """The words of ``srun`` or ``mpirun`` around a launcher; ``details`` tells of the unknown ones.
+
+    ``expanded`` is what unknown parts of the text or the arguments depend on that it hands to a shell: the same on
+    every node, as the shell that calls it has expanded them.
+    """
 
     words: list[Word]
     details: list[UnknownWord | None]
+    expanded: tuple[str, ...] = ()
 
 
 NO_OUTER = Outer([], [])

@@ -44,7 +44,8 @@ class Surroundings(NamedTuple):
     environment has. ``options`` are those of the launcher, all of them if ``is_complete``, and ``hostfile`` is the one
     that it names. ``nodes`` are those on which ``srun`` starts the launcher, or of the job if nothing is around it.
     ``machines`` are those for which ``accelerate launch`` starts ``deepspeed``. ``rank_of_node`` is what an unknown
-    ``--node_rank`` behind ``srun`` depends on, in the shell that calls ``srun``.
+    ``--node_rank`` behind ``srun`` depends on, in the shell that calls ``srun``, and ``address_of_node`` what an
+    address of the first node does that a shell within ``srun`` computes, on each node for itself.
     """
 
     around: str | None = None
@@ -60,6 +61,7 @@ class Surroundings(NamedTuple):
     nodes: int | None = None
     machines: int | None = None
     rank_of_node: tuple[str, ...] = ()
+    address_of_node: str | None = None
 
     @property
     def missing_ranks(self) -> list[str]:
