@@ -83,7 +83,7 @@ def test_flags_in_a_variable_are_found_there(project):
         ("--offload_optimizer_nvme_path /nvme", [("DS653", "offload_optimizer_nvme_path")]),
         ("--zero_stage $STAGE", []),
         ("$MORE --zero_stage 2 --mixed_precision fp32", []),  # further flags may name a file
-        ("--deepspeed_config_file ds.json", []),
+        ("--deepspeed_config_file /shared/ds.json", []),
     ],
 )
 def test_what_flags_say(project, flags, expected):

@@ -102,8 +102,11 @@ def test_a_launcher_whose_parser_is_elsewhere_is_an_error(tmp_path):
 def test_a_launcher_with_few_of_its_options_is_an_error(monkeypatch, capsys, tmp_path):
     known = {f"--option{place}": "1" for place in range(5)}
     monkeypatch.setattr(launcher_options, "LAUNCHERS", {"made": ("pytest", (), ())})
+    monkeypatch.setattr(launcher_options, "backends", list)
     monkeypatch.setattr(launcher_options, "STORE", tmp_path / "launchers.json")
-    launcher_options.STORE.write_text(json.dumps({"made": {"options": known}}), encoding="utf-8")
+    launcher_options.STORE.write_text(
+        json.dumps({"made": {"options": known}, "deepspeed": {"backends": []}}), encoding="utf-8"
+    )
     for count, status in ((3, 0), (2, 2)):
         monkeypatch.setattr(launcher_options, "installed", lambda _, count=count: dict([*known.items()][:count]))
         assert launcher_options.main([]) == status

@@ -78,7 +78,7 @@ class Surroundings(NamedTuple):
 
 
 def has_hostfile(options: Mapping[str, Word]) -> bool:
-    """Whether ``deepspeed`` is told of a hostfile, if only by a word that is not known."""
+    """Whether ``deepspeed`` gets a hostfile, if only by a word that is not known."""
     return any(name in options and options[name] not in MISSING for name in ("hostfile", "H"))
 
 
