@@ -156,4 +156,46 @@ JOBS = {
         "--nodes=2; --ntasks-per-node=2",
         "launch() { srun --cpu-bind=none python train.py --deepspeed_config ds.json --world $SLURM_NTASKS; }; launch",
     ),
+    # Shells within, and jobs that another script submits.
+    "a launcher in a shell": _job("--nodes=2 --gres=gpu:8", f"srun bash -c '{TORCHRUN.format(8)}'"),
+    "a launcher in a shell of each task": _job(
+        "--nodes=2; --ntasks-per-node=2", f'srun bash -c "{TORCHRUN.format(8)}"'
+    ),
+    "the rank of the node in a shell of its task": _job(
+        "--nodes=2; --ntasks-per-node=1",
+        f"srun bash -c '{TORCHRUN.format(8)} --node_rank $SLURM_NODEID --rank $SLURM_PROCID --host $SLURMD_NODENAME'",
+    ),
+    "the rank of the node in the shell of the job": _job(
+        "--nodes=2", f'srun bash -c "{TORCHRUN.format(8)} --node_rank $SLURM_NODEID"', unknown="words"
+    ),
+    "an escaped variable": _job(
+        "--nodes=2; --ntasks-per-node=1",
+        f'LAUNCHER="{TORCHRUN.format(8)} --nnodes $SLURM_NNODES"',
+        'srun --jobid $SLURM_JOBID bash -c "$LAUNCHER --node_rank \\$SLURM_PROCID"',
+    ),
+    "the tasks of a step in its shell": _job(
+        "--nodes=2; --ntasks-per-node=4",
+        f"srun -N1 -n1 bash -c '{TORCHRUN.format(2)} --nodes $SLURM_NNODES --n $SLURM_NTASKS'",
+        unknown="words",
+    ),
+    "python in a shell": _job(
+        "--nodes=2; --ntasks-per-node=4",
+        "srun bash -c 'RANK=$SLURM_PROCID python train.py --deepspeed_config ds.json --local_rank $SLURM_LOCALID'",
+    ),
+    "the tasks of the job win over a shell's srun": _job(
+        "--nodes=2; --ntasks-per-node=4", f"srun --ntasks-per-node=1 bash -c '{TORCHRUN.format(4)}'"
+    ),
+    "options of sbatch": Job(
+        _job("--nodes=1; --ntasks-per-node=1", PYTHON).script,
+        "",
+        "bash submit.sh",
+        (("submit.sh", "sbatch --nodes=4 --ntasks-per-node=2 run.sh\n"),),
+    ),
+    "options of sbatch for what is not written": Job(
+        _job("--gres=gpu:8", PYTHON + " --n $SLURM_NNODES").script,
+        "",
+        "bash submit.sh",
+        (("submit.sh", "N=2\nsbatch -N $N run.sh --nodes 3\n"),),
+    ),
+    "a command of sbatch": Job(_job("", f'sbatch --wait --nodes=2 --wrap "{PYTHON}"').script, "", "bash run.sh"),
 }

@@ -37,6 +37,15 @@ _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
 _MOST_DEPTH = 40  # functions, evals and sourced files within each other
 _MOST_TURNS = 100
 _MOST_PRINTED = 1000  # texts within `$(...)`
+# Variables of a job that a step of it has with values of its own.
+_OF_STEP = (
+    "SLURM_NNODES",
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_GPUS_ON_NODE",
+)
 _MOST_CALLS = 20  # of one script by another, which may call it in a loop
 _SIMPLE = {"command", "variable_assignment", "variable_assignments"}
 _PRINT_NOTHING = frozenset(builtins.BUILTINS) - {"echo", "hash", "jobs", "printf", "type"}
@@ -836,6 +845,8 @@ class _Interpreter:
                 name: self.unknowns.mark(name) if value is None else value for name, value in job.items()
             }
             inside.exported |= job.keys()
+        if any(posixpath.basename(word) == "srun" for word in fields) and _has_options_of_step(fields):
+            inside.variables |= {name: self.unknowns.mark(name) for name in _OF_STEP if name in inside.variables}
         return inside
 
     def put_around(self, begin: int, around: Around) -> None:
@@ -928,6 +939,12 @@ class _Depth:
 
     def __exit__(self, *_: object) -> None:
         self._interpreter.depth -= 1
+
+
+def _has_options_of_step(fields: list[str]) -> bool:
+    """Whether ``srun`` has options of its own, by which the step may have other nodes and tasks than the job."""
+    at = next(at for at, word in enumerate(fields) if posixpath.basename(word) == "srun")
+    return fields[at + 1 : at + 2] != [] and fields[at + 1].startswith("-")
 
 
 def _program(command: ShellCommand) -> str:

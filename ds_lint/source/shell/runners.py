@@ -1,6 +1,6 @@
 """Programs that run the command behind them, and those that hand a text to a shell: ``srun bash -c "..."``.
 
-What the options of each take is from its manual; most of them are no programs in Python.
+What the options of each take is from its manual; most of them are not written in Python.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def handed_texts(fields: list[str], given: str | None) -> list[HandedText]:
 def called_script(fields: list[str]) -> int | None:
     """Where the script is among the words of a command that runs one, such as ``bash -x run.sh`` or ``./run.sh``."""
     at = 0
-    if posixpath.basename(fields[0]) in RUNNERS or posixpath.basename(fields[0]) in PARALLEL:
+    if posixpath.basename(fields[0]) in (*RUNNERS, *PARALLEL, "sbatch"):
         at = next((number for number, word in enumerate(fields) if number and _is_script(word)), len(fields))
     if at == len(fields) or posixpath.basename(fields[at]) not in SHELLS:
         return at if at < len(fields) and _is_script(fields[at]) else None
