@@ -179,6 +179,11 @@ def step(job: Allocation, words: Sequence[Word]) -> Allocation:
     return found
 
 
+def chooses_tasks(words: Sequence[Word]) -> bool:
+    """Whether options of ``srun`` may give its tasks other numbers in SLURM_NNODES and its like than the job has."""
+    return not _options(words).keys().isdisjoint({"--nodes", *_OF_TASKS, *_OF_GPUS})
+
+
 def _tasks_of_step(job: Allocation, own: Mapping[str, Word], nodes: int | None) -> int | None:
     """The tasks that ``srun`` starts: the job has its own number in SLURM_NTASKS, which wins over --ntasks-per-node."""
     if "--ntasks" in own:

@@ -106,6 +106,20 @@ def test_srun_around_a_text_has_the_nodes_and_tasks():
     assert launch.world_size is None
 
 
+@pytest.mark.parametrize(
+    ("options", "nodes"), [("--jobid $SLURM_JOBID", "2"), ("-u", "2"), ("-N 1", None), ("-n1", None)]
+)
+def test_a_step_with_tasks_of_its_own_has_variables_of_its_own(options, nodes):
+    (launch,) = found(f"{JOB}srun {options} bash -c 'torchrun --nnodes $SLURM_NNODES {TRAIN}'")
+    assert launch.command[2] == nodes
+
+
+@pytest.mark.parametrize("call", ["sbatch --nodes=4 job.sh", "N=4; sbatch -N $N job.sh 1"])
+def test_sbatch_calls_a_script_with_options(call):
+    (launch,) = found(call, {"job.sh": f"{JOB}srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 {TRAIN}"})
+    assert (launch.path, launch.nodes, launch.world_size) == ("job.sh", 4, 32)
+
+
 def test_sbatch_makes_the_job():
     (launch,) = found(f'sbatch -N 2 --ntasks-per-node=8 --wrap "srun python {TRAIN} --n $SLURM_NNODES"')
     assert (launch.nodes, launch.processes_per_node) == (2, 8)

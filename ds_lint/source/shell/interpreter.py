@@ -24,7 +24,7 @@ from ds_lint.source.shell.text_notes import TextNotes
 from ds_lint.source.shell.texts import WrittenText, WrittenTexts
 from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
 from ds_lint.source.shell.words import LONGEST, TooLongError, WordExpander
-from ds_lint.source.slurm import allocation, with_options
+from ds_lint.source.slurm import allocation, chooses_tasks, with_options
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
@@ -845,7 +845,8 @@ class _Interpreter:
                 name: self.unknowns.mark(name) if value is None else value for name, value in job.items()
             }
             inside.exported |= job.keys()
-        if any(posixpath.basename(word) == "srun" for word in fields) and _has_options_of_step(fields):
+        srun = next((at for at, word in enumerate(fields) if posixpath.basename(word) == "srun"), None)
+        if srun is not None and chooses_tasks(fields[srun + 1 :]):
             inside.variables |= {name: self.unknowns.mark(name) for name in _OF_STEP if name in inside.variables}
         return inside
 
@@ -939,12 +940,6 @@ class _Depth:
 
     def __exit__(self, *_: object) -> None:
         self._interpreter.depth -= 1
-
-
-def _has_options_of_step(fields: list[str]) -> bool:
-    """Whether ``srun`` has options of its own, by which the step may have other nodes and tasks than the job."""
-    at = next(at for at, word in enumerate(fields) if posixpath.basename(word) == "srun")
-    return fields[at + 1 : at + 2] != [] and fields[at + 1].startswith("-")
 
 
 def _program(command: ShellCommand) -> str:
