@@ -284,10 +284,11 @@ def _surroundings(launcher: Launcher, program: _Program, call: LauncherCall, ran
 def _rank_of_node(call: LauncherCall) -> tuple[str, ...]:
     """What an unknown number of the node depends on, if the shell that calls ``srun`` computes it."""
     start = call.start
-    if not any(posixpath.basename(word or "") in SRUN.programs for word in start.command):
-        return ()  # a shell within, whose variables are those of its task
+    is_within = not any(posixpath.basename(word or "") in SRUN.programs for word in start.command)
     for word, value, detail in zip(start.words, start.words[1:], start.details[1:], strict=False):
         if word in _OF_NODE and value is None and detail is not None:
+            if is_within and not all(name in call.outer.early for name in detail.names):
+                return ()  # a variable of the shell within, which is that of its task
             return detail.names
     return ()
 

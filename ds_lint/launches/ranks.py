@@ -229,7 +229,7 @@ def accelerate_root(call: LauncherCall) -> Node | None:
 
 def loose_around(outer: Outer) -> tuple[str, ...]:
     """What the unknown words of ``srun`` or ``mpirun`` depend on that may be options: no option stands before them."""
-    words, details = outer
+    words, details = outer.words, outer.details
     loose = [
         detail.names
         for before, word, detail in zip(words, words[1:], details[1:], strict=False)

@@ -145,12 +145,13 @@ def _known(words: Sequence[str]) -> list[Word]:
 
 def _outer(around: Sequence[Around], unknowns: Unknowns) -> Outer | None:
     """The command of ``srun`` or ``mpirun`` that a command runs within, up to the shell or script that it starts."""
-    for words in (one.words for one in reversed(around)):
+    for words, text in reversed(around):
         begin = _parallel(words)
         if begin is not None:
             end = called_script(list(words[begin:])) or len(words)
             shell = (at for at, word in enumerate(words) if posixpath.basename(word) in SHELLS)
-            return Outer(*_parted(list(words[begin : min(next(shell, len(words)), begin + end)]), unknowns))
+            own = _parted(list(words[begin : min(next(shell, len(words)), begin + end)]), unknowns)
+            return Outer(*own, tuple(one.name for one in unknowns.of(text) if one.name not in text))
     return None
 
 

@@ -40,10 +40,14 @@ class Start(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """The words of ``srun`` or ``mpirun`` around a launcher; ``details`` tells of the unknown ones."""
+    """The words of ``srun`` or ``mpirun`` around a launcher; ``details`` tells of the unknown ones.
+
+    ``early`` are unknown variables of a text for a shell that the shell outside expands: ``srun bash -c "$NAME"``.
+    """
 
     words: list[Word]
     details: list[UnknownWord | None]
+    early: tuple[str, ...] = ()
 
 
 NO_OUTER = Outer([], [])
