@@ -11,6 +11,7 @@ from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import by_module, by_program
 from ds_lint.launches.start import Outer, Start
 from ds_lint.launches.word import UnknownWord
+from ds_lint.source.project_texts import ProjectTexts
 from ds_lint.source.shell.interpreter import follow
 from ds_lint.source.shell.runners import PARALLEL, SHELLS, called_script
 from ds_lint.source.shell.unknowns import around_marks, is_known
@@ -108,11 +109,12 @@ def launches_in(
     followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins, may_launch)
     found = list[Launch]()
     for started in followed.started:
-        command = _known(started.words)
-        environment = {name: value if is_known(value) else None for name, value in started.environment.items()}
-        names = [unknown.name for word in started.words for unknown in followed.unknowns.of(word)]
-        words, details = _parted(started.words, followed.unknowns)
         cwd = followed.unknowns.path(started.cwd)
+        named = [_of_project(word, followed.unknowns, read, cwd) for word in started.words]
+        command = _known(named)
+        environment = {name: value if is_known(value) else None for name, value in started.environment.items()}
+        names = [unknown.name for word in named for unknown in followed.unknowns.of(word)]
+        words, details = _parted(named, followed.unknowns)
         start = Start(
             started.path,
             started.line,
@@ -141,6 +143,21 @@ def launches_in(
 def _known(words: Sequence[str]) -> list[Word]:
     """Words, with None for each that is not known."""
     return [word if is_known(word) else None for word in words]
+
+
+def _of_project(word: str, unknowns: Unknowns, read: Callable[[str], str | None], cwd: str | None) -> str:
+    """A word as the path of the file that it names from the folder of the script, as in ``$(dirname "$0")/ds.json``.
+
+    It stays as it is if the project does not have exactly that file.
+    """
+    if is_known(word) or not isinstance(read, ProjectTexts):
+        return word
+    option, sign, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    path = unknowns.path(value) if is_known(option) else None
+    place = posixpath.normpath(path) if path is not None else None
+    if place is None or read.place(place) != place:
+        return word
+    return option + sign + (posixpath.relpath(place, cwd) if cwd else place)
 
 
 def _outer(around: Sequence[Around], unknowns: Unknowns) -> Outer | None:
