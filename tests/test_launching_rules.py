@@ -210,6 +210,8 @@ def test_nodes_of_machines_that_train_alone(found):
             {},
             "`num_machines` is 4 without `deepspeed_hostfile`: each machine trains alone on 4 ranks",
         ),
+        ("--machine_rank $SLURM_NODEID", {}, "each machine trains alone on 8 ranks"),
+        ("--machine_rank $SLURM_NODEID", {"deepspeed_multinode_launcher": "nossh"}, None),
         ("", {"deepspeed_multinode_launcher": "nossh"}, "machine 0 trains alone on 8 ranks, the others raise"),
         (
             "",
