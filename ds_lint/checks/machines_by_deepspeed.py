@@ -44,8 +44,8 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
     launch = config.accelerate.launch if config.accelerate is not None else None
     if launch is None or launch.launcher != "deepspeed" or not launch.is_followed or config.document.is_fragment:
         return
-    setting = launch.setting("num_machines")
-    if setting.path is None or setting.member is None or any(not one.can_be_given for one in refusals(launch)):
+    member = launch.root.member("num_machines")
+    if member is None or any(not one.can_be_given for one in refusals(launch)):
         return
     facts = config.facts.launch
     given = _given(launch, facts)
@@ -67,8 +67,8 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
     else:
         return
     yield Problem(
-        setting.path,
-        setting.member.value.span,
+        ("num_machines",),
+        member.value.span,
         message,
         rejected("initialize") if refused is not None else RISK,
         help=advice,
