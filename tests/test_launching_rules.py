@@ -326,7 +326,7 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         f"deepspeed --hostfile hosts --no_ssh --node_rank $RANK train.py {CONFIG}",
         f"deepspeed --hostfile hosts $MORE --no_ssh train.py {CONFIG}",
         f"deepspeed --hostfile hosts --launcher $LAUNCHER --num_gpus 4 train.py {CONFIG}",
-        f"deepspeed --hostfile other --include c train.py {CONFIG}",
+        f"deepspeed --hostfile /job/other --include c train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=GPU-8932f937 torchrun --nproc_per_node 1 train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=$GPUS deepspeed train.py {CONFIG}",
         JOB.format(1) + f"srun -N1 torchrun --nproc_per_node 8 train.py {CONFIG}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.hostfile import MISSING
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.source.languages import JSON, YAML
 
@@ -40,7 +41,7 @@ def named_files(launch: Launch, script: TrainingScript | None) -> Iterator[Named
     if recipe is not None and takes_recipe:
         yield NamedFile("recipe", recipe.path, launch.launcher)
     hosts = around.option("hostfile", "H") if launch.launcher == "deepspeed" else around.option("deepspeed_hostfile")
-    if hosts:
+    if hosts and hosts not in MISSING:
         yield NamedFile("hostfile", hosts, "deepspeed")
 
 
