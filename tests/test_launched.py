@@ -325,6 +325,7 @@ def test_a_config_in_one_of_two_places_is_not_guessed(run, write):
         '$( cd -- "$( dirname -- "${BASH_SOURCE[0]}" )" &> /dev/null && pwd )/..',
         '$(dirname "$(readlink -f "$0")")/..',
         "${BASH_SOURCE[0]%/*}/..",
+        '""; cd "$(dirname "$0")/.."; ROOT=$PWD',
     ],
 )
 def test_a_file_is_found_from_the_folder_of_the_script(run, write, folder):
