@@ -318,6 +318,30 @@ def test_a_config_in_one_of_two_places_is_not_guessed(run, write):
     assert [finding["path"] for finding in findings(run, ".")] == ["./sub/ds.json"]
 
 
+@pytest.mark.parametrize(
+    "folder",
+    [
+        '$(cd "$(dirname "$0")/.." && pwd)',
+        '$( cd -- "$( dirname -- "${BASH_SOURCE[0]}" )" &> /dev/null && pwd )/..',
+        '$(dirname "$(readlink -f "$0")")/..',
+        "${BASH_SOURCE[0]%/*}/..",
+        '""; cd "$(dirname "$0")/.."; ROOT=$PWD',
+    ],
+)
+def test_a_file_is_found_from_the_folder_of_the_script(run, write, folder):
+    launch = f"ROOT={folder}\ndeepspeed --num_gpus 4 $ROOT/train.py --deepspeed --deepspeed_config=$ROOT/conf/ds.json\n"
+    write({"conf/ds.json": BATCH, "train.py": "", "sub/run.sh": launch})
+    assert [finding["path"] for finding in findings(run, ".")] == ["./conf/ds.json"]
+    (shown_one,) = shown(run, ".")
+    assert (shown_one["script"], shown_one["deepspeed_config"]) == ("train.py", "conf/ds.json")
+    write({"sub/run.sh": launch.replace("\n", "\ncd $ROOT/conf\n", 1)})
+    (shown_one,) = shown(run, ".")
+    assert (shown_one["script"], shown_one["deepspeed_config"]) == ("../train.py", "ds.json")
+    write({"sub/conf/ds.json": BATCH, "sub/run.sh": launch})  # of which one may be meant, if the folder is not known
+    (shown_one,) = shown(run, ".")
+    assert shown_one["deepspeed_config"] is None
+
+
 def test_accelerates_yaml_and_the_file_that_it_names_know_their_launch(run, write):
     yaml = "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
     write({"acc.yaml": yaml, "ds.json": BATCH, "run.sh": "accelerate launch --config_file acc.yaml train.py\n"})

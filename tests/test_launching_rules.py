@@ -16,6 +16,7 @@ TRAINER = "--deepspeed ds.json --bf16 --output_dir out --learning_rate 1e-5 --sa
 ON_1234 = "torchrun --master_port 1234"
 LOOP = "for gpu in 0 1; do\ndeepspeed --include localhost:$gpu {} train.py {} &\n{}\ndone\nwait"
 TWO = "--num_machines 2 --num_processes 16 --main_process_ip $H --main_process_port 29500"
+TWO_BY_TASK = "--nnodes 2 --node_rank $SLURM_NODEID --master_addr $H --nproc_per_node 8"
 MULTI_GPU = "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 16\nmachine_rank: 0\nmain_process_ip: a\n"
 RDZV = "--rdzv_backend c10d --rdzv_endpoint $H:29400"
 TORCHRUN = "torchrun --nnodes 2 --nproc_per_node 8"
@@ -110,6 +111,12 @@ def codes(findings):
         (
             JOB.format(1)
             + f"srun torchrun --nnodes 2 --node_rank $SLURM_NODEID --master_addr $H --nproc_per_node 8 t.py {CONFIG}",
+            "DS885",
+        ),
+        (
+            JOB.format(1)
+            + f'srun bash -c "torchrun --nnodes 2 --node_rank $SLURM_PROCID --master_addr $H --nproc_per_node 8 '
+            f't.py {CONFIG}"',
             "DS885",
         ),
         (
@@ -209,6 +216,8 @@ def test_nodes_of_machines_that_train_alone(found):
             {},
             "`num_machines` is 4 without `deepspeed_hostfile`: each machine trains alone on 4 ranks",
         ),
+        ("--machine_rank $SLURM_NODEID", {}, "each machine trains alone on 8 ranks"),
+        ("--machine_rank $SLURM_NODEID", {"deepspeed_multinode_launcher": "nossh"}, None),
         ("", {"deepspeed_multinode_launcher": "nossh"}, "machine 0 trains alone on 8 ranks, the others raise"),
         (
             "",
@@ -342,6 +351,9 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         JOB.format(1) + f"srun torchrun $RDZV --nproc_per_node 8 train.py {CONFIG}",
         JOB.format(1) + f"srun deepspeed --hostfile hosts --no_ssh --node_rank $N train.py {CONFIG}",
         JOB.format(1) + f"srun torchrun --nnodes 2 --node_rank $N --master_addr $H --nproc_per_node 8 t.py {CONFIG}",
+        JOB.format(1) + f"srun bash -c 'torchrun {TWO_BY_TASK} t.py {CONFIG}'",
+        JOB.format(1) + f'srun bash -c "torchrun {TWO_BY_TASK} t.py {CONFIG}"'.replace("$S", "\\$S"),
+        JOB.format(1) + f"srun bash -c \"echo $SLURM_NODEID; \"'torchrun {TWO_BY_TASK} t.py {CONFIG}'",
         JOB.format(1) + f"ssh $OTHER torchrun\ntorchrun --nproc_per_node 8 train.py {CONFIG}",
         JOB.format(1) + f"deepspeed --hostfile hosts train.py {CONFIG}",
         JOB.format(1) + f"deepspeed --hostfile $HOSTS --num_gpus 8 train.py {CONFIG}",

@@ -271,8 +271,8 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
         label = "runs on one node"
     elif around.around == "srun":
         same = _same_number(launch)
-        if same is None:
-            return
+        if same is None or (name == "torchrun" and not around.has("rdzv_endpoint", "master_addr")):
+            return  # without an address, no number helps (DS835)
         message = f"`srun` starts `{name}` on {started} nodes, all {same}: they wait for each other until a timeout"
         advice = _OWN_NUMBER[name] + (_IN_SCRIPT if around.rank_of_node else "")
         label = "the same number"

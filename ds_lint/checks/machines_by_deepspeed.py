@@ -104,6 +104,8 @@ def _given(launch: AccelerateLaunch, facts: LaunchFacts | None) -> dict[str, Any
             found[name] = UNKNOWN if word is None else word if number is None else number
     if not around.is_complete:
         found.update({name: UNKNOWN for name in names if found[name] is None})
+    if found[_LAUNCHER] not in (_NO_SSH, UNKNOWN):
+        del found["machine_rank"]  # which deepspeed does not get, and which a task may compute
     return found
 
 

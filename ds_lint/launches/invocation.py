@@ -75,6 +75,8 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
     call = LauncherCall(options, sorted_, launcher.framework, outer, allocation, start, read)
     if launcher.starts_anything and not _trains_with_deepspeed(program, flags, call):
         return None
+    if launcher.is_per_gpu and program.script is None and options.has("help", "h", "version"):
+        return None
     ranks = launcher.ranks(call)
     around = _surroundings(launcher, program, call, ranks)
     if around.inside is not None or (around.starts or 1) > 1:

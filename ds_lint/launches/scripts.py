@@ -12,6 +12,7 @@ from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import by_module, by_program
 from ds_lint.launches.start import Outer, Start
 from ds_lint.launches.word import UnknownWord
+from ds_lint.source.project_texts import ProjectTexts
 from ds_lint.source.shell.interpreter import follow
 from ds_lint.source.shell.runners import PARALLEL, SHELLS, called_script
 from ds_lint.source.shell.unknowns import around_marks, is_known
@@ -109,11 +110,12 @@ def launches_in(
     followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins, may_launch)
     found = list[Launch]()
     for started in followed.started:
-        command = _known(started.words)
-        environment = {name: value if is_known(value) else None for name, value in started.environment.items()}
-        names = [unknown.name for word in started.words for unknown in followed.unknowns.of(word)]
-        words, details = _parted(started.words, followed.unknowns)
         cwd = followed.unknowns.path(started.cwd)
+        named = [_of_project(word, followed.unknowns, read, cwd) for word in started.words]
+        command = _known(named)
+        environment = {name: value if is_known(value) else None for name, value in started.environment.items()}
+        names = [unknown.name for word in named for unknown in followed.unknowns.of(word)]
+        words, details = _parted(named, followed.unknowns)
         start = Start(
             started.path,
             started.line,
@@ -146,6 +148,21 @@ def _known(words: Sequence[str]) -> list[Word]:
     return [word if is_known(word) else None for word in words]
 
 
+def _of_project(word: str, unknowns: Unknowns, read: Callable[[str], str | None], cwd: str | None) -> str:
+    """A word as the path of the file that it names from the folder of the script, as in ``$(dirname "$0")/ds.json``.
+
+    It stays as it is if the project does not have exactly that file.
+    """
+    if is_known(word) or not isinstance(read, ProjectTexts):
+        return word
+    option, sign, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    path = unknowns.path(value) if is_known(option) else None
+    place = posixpath.normpath(path) if path is not None else None
+    if place is None or read.place(place) != place:
+        return word
+    return option + sign + (posixpath.relpath(place, cwd) if cwd else place)
+
+
 def _outer(around: Sequence[Around], unknowns: Unknowns) -> Outer | None:
     """The command of ``srun`` or ``mpirun`` that a command runs within, up to the shell or script that it starts."""
     for words in (one.words for one in reversed(around)):
@@ -155,7 +172,8 @@ def _outer(around: Sequence[Around], unknowns: Unknowns) -> Outer | None:
             shell = (at for at, word in enumerate(words) if posixpath.basename(word) in SHELLS)
             end = min(next(shell, len(words)), begin + end)
             handed = (detail for detail in _parted(list(words[end:]), unknowns)[1] if detail is not None)
-            expanded = tuple(name for detail in handed for name in detail.names)
+            whole = " ".join(words[end:])  # in which a name may also be written, for the shell within
+            expanded = tuple(name for detail in handed for name in detail.names if name not in whole)
             return Outer(*_parted(list(words[begin:end]), unknowns), expanded)
     return None
 

@@ -86,6 +86,7 @@ def test_the_command_behind_a_program_is_the_launch(before):
         *("docker build -t deepspeed .", "docker rm -f deepspeed", "sudo pip install deepspeed"),
         *("tmux attach -t deepspeed", "tmux kill-session -t ds", "screen -r ds", "kubectl delete pod deepspeed"),
         *("ssh deepspeed", "watch -n 1 nvidia-smi", "srun --job-name deepspeed hostname", "bash -c 'echo deepspeed'"),
+        *("deepspeed --version", "deepspeed --help | less", "torchrun -h", "accelerate launch --help"),
     ],
 )
 def test_a_name_among_the_words_is_no_launch(script):

@@ -93,7 +93,8 @@ def _values(name: str, index: str | None, state: State, words: Expander) -> Expa
     if index in ("@", "*"):
         return None if value is None else Expanded(_elements(value), is_list=index == "@")
     if value is None:
-        return Expanded([words.unknowns.mark(name)]) if name in PROVIDED else None
+        place = words.unknowns.path(state.cwd) if name == "PWD" else None
+        return Expanded([words.unknowns.mark(name, place)]) if name in PROVIDED else None
     if index is None or isinstance(value, str):
         return Expanded([state.text(name) or ""])
     key = _key(index, value, state, words)
