@@ -55,7 +55,7 @@ class _Text(NamedTuple):
     notebook: Notebook | None = None
 
 
-class _Found:
+class _AbsentNames:
     """What leads nowhere, by the file that names it."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def documents_with_absent_names(
 class _Reader:
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.found = _Found()
+        self.found = _AbsentNames()
         self._trees: dict[str, ProjectTree] = {}
 
     def modules(self, directory: str) -> Iterator[str]:

@@ -265,7 +265,7 @@ def _formatted(fields: list[str]) -> str | None:
                     found.append(piece)
             if not (left and places):
                 return "".join(found)
-    except ValueError:  # a word that is no number
+    except ValueError:  # a word that is not a number
         return None
 
 

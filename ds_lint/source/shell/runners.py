@@ -1,6 +1,6 @@
 """Programs that run the command behind them, and those that hand a text to a shell: ``srun bash -c "..."``.
 
-What the options of each take is from its manual; most of them are no programs in Python.
+What the options of each take is from its manual; few of them are programs in Python.
 """
 
 from __future__ import annotations
