@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.checks.accelerate_machines import place_of
 from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.knowledge.unknown import UNKNOWN
@@ -37,17 +38,16 @@ _HOW = (
     kind="accelerate",
 )
 def machines_train_alone(config: Config) -> Iterator[Problem]:
-    """Several machines for DeepSpeed's launcher, which finds no hostfile, or cannot take what it is given.
+    """Several machines for DeepSpeed's launcher, which finds no hostfile, or rejects its options.
 
     Source: ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``, which passes on ``--hostfile None``.
     """
     launch = config.accelerate.launch if config.accelerate is not None else None
     if launch is None or launch.launcher != "deepspeed" or not launch.is_followed or config.document.is_fragment:
         return
-    setting = launch.setting("num_machines")
-    if setting.path is None or setting.member is None or any(not one.can_be_given for one in refusals(launch)):
-        return
     facts = config.facts.launch
+    if launch.is_command or any(not one.can_be_given for one in refusals(launch)):
+        return
     given = _given(launch, facts)
     machines, ranks = _number(given["num_machines"]), _number(given["num_processes"])
     if machines is None or machines < 2 or ranks is None or UNKNOWN in given.values() or given[_LAUNCHER] == STANDARD:
@@ -66,9 +66,10 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
         message, advice, refused = f"{what}: {others}", _HOW, None
     else:
         return
+    key, span = place_of(config, launch, "num_machines")
     yield Problem(
-        setting.path,
-        setting.member.value.span,
+        key,
+        span,
         message,
         rejected("initialize") if refused is not None else RISK,
         help=advice,
