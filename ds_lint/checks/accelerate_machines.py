@@ -88,10 +88,10 @@ def _by_torchrun(config: Config) -> AccelerateLaunch | None:
 
 
 def place_of(config: Config, launch: AccelerateLaunch, name: str) -> tuple[KeyPath | None, Span]:
-    """Where a setting is in the file, also if a flag overrides it; without one, the type of the run."""
-    member = launch.root.member(name)
-    if member is not None:
-        return (name,), member.value.span
+    """Where a setting is; if a flag sets it, the type of the run."""
+    setting = launch.setting(name)
+    if setting.path is not None and setting.member is not None:
+        return setting.path, setting.member.value.span
     kind = launch.root.member("distributed_type")
     return (None, config.document_start) if kind is None else (("distributed_type",), kind.value.span)
 

@@ -1,4 +1,4 @@
-"""What ``deepspeed`` makes of a hostfile and of its options: the GPUs of each node, or why it raises.
+"""What ``deepspeed`` does with a hostfile and its options: the GPUs of each node, or why it raises.
 
 Sources: ``main``, ``parse_inclusion_exclusion`` and ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``,
 and the backends in ``deepspeed/launcher/multinode_runner.py``.
@@ -324,7 +324,7 @@ def _gpus(request: Request, chosen: _Filter | None, does: Callable[[str], bool])
 
 
 def _local(chosen: _Filter | None, number: int | None, does: Callable[[str], bool]) -> Gpus:
-    """Without a hostfile: one node, on which slot 0 stands for as many GPUs as there are."""
+    """Without a hostfile: one node, on which slot 0 represents all its GPUs."""
     named = _named(chosen.value).get(_LOCALHOST, []) if chosen is not None else None
     is_left_out = named == [] and chosen is not None and (not chosen.is_include or does("include-is-taken-as-it-is"))
     if is_left_out:
@@ -346,7 +346,7 @@ def _filtered(gpus: Gpus, chosen: _Filter, does: Callable[[str], bool]) -> Gpus:
 
 
 def _named(value: str) -> Gpus:
-    """The slots of each node that a filter names; none stands for all (``parse_node_config_list``)."""
+    """The slots of each node that a filter names; none means all (``parse_node_config_list``)."""
     found: Gpus = {}
     for node in value.split("@"):
         host, sign, slots = node.partition(":")
