@@ -83,7 +83,7 @@ def test_flags_in_a_variable_are_found_there(project):
         ("--offload_optimizer_nvme_path /nvme", [("DS653", "offload_optimizer_nvme_path")]),
         ("--zero_stage $STAGE", []),
         ("$MORE --zero_stage 2 --mixed_precision fp32", []),  # further flags may name a file
-        ("--deepspeed_config_file /shared/ds.json", []),
+        ("--deepspeed_config_file /data/ds.json", []),
     ],
 )
 def test_what_flags_say(project, flags, expected):
@@ -245,6 +245,7 @@ MACHINES = "distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 1
         ("main_process_ip: a\nmachine_rank: 2\n", "--machine_rank 1", []),
         ("main_process_ip: a\nmachine_rank: 0\n", "--machine_rank 2", ["DS666"]),
         ("main_process_ip: a\n", "--machine_rank $SLURM_NODEID", []),
+        ("main_process_ip: a\nmachine_rank: 2\n", "--rdzv_backend c10d", []),
         ("machine_rank: 1\n", "", ["DS667"]),
         ("machine_rank: 1\n", "--main_process_ip $HOST", []),
         ("machine_rank: 1\n", "$MORE", []),

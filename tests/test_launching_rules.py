@@ -134,6 +134,13 @@ def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
     assert finding["span"]["start"]["line"] == launch.count("\n") + 1
 
 
+def test_machines_of_accelerate_without_a_number(found):
+    """DS885: ``int(None)`` raises before any machine waits."""
+    (finding,) = found(JOB.format(1) + f"srun accelerate launch --multi_gpu {TWO} train.py {CONFIG}")
+    assert (finding["code"], finding["effect"]) == ("DS885", "rejected")
+    assert "without `--machine_rank` raises a TypeError" in finding["message"]
+
+
 def test_runs_of_a_loop_at_one_port(found):
     """DS887."""
     (finding,) = found(LOOP.format("", CONFIG, ""))
@@ -169,17 +176,17 @@ def test_what_a_release_makes_of_hosts_without_slots(found, release, filter_, fo
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("n1 slots=8\nn1 slots=8\n", "line 2 of the hostfile hosts names n1 again"),
-        ("# ours\n\nn1 slots=8\nn2 lots=8\n", "line 4 of the hostfile hosts has no `slots=N`: `n2 lots=8`"),
-        ("n1\nn2\n", "line 1 of the hostfile hosts has no `slots=N`: `n1`"),
-        ("n1 slots = 8\n", "line 1 of the hostfile hosts has no `slots=N`: `n1 slots = 8`"),
-        ("\n# n1 slots=8\n", "the hostfile hosts names no host"),
+        ("n1 slots=8\nn1 slots=8\n", "line 2 of the hostfile `hosts` repeats the host n1"),
+        ("# ours\n\nn1 slots=8\nn2 lots=8\n", "line 4 of the hostfile `hosts` is `n2 lots=8`, not `HOST slots=N`"),
+        ("n1\nn2\n", "line 1 of the hostfile `hosts` is `n1`, not `HOST slots=N`"),
+        ("n1 slots = 8\n", "line 1 of the hostfile `hosts` is `n1 slots = 8`, not `HOST slots=N`"),
+        ("\n# n1 slots=8\n", "the hostfile `hosts` names no host"),
     ],
 )
 def test_a_hostfile_that_deepspeed_cannot_read(found, text, line):
     (finding,) = found(f"deepspeed -H hosts train.py {CONFIG}", files={"hosts": text})
     assert (finding["code"], finding["path"]) == ("DS883", "./run.sh")
-    assert finding["message"] == f"{line}; `deepspeed` raises a ValueError"
+    assert finding["message"] == f"{line}: `deepspeed` raises a ValueError"
 
 
 def test_older_releases_read_other_lines_of_a_hostfile(found):
@@ -341,7 +348,7 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         f"deepspeed --hostfile hosts --no_ssh --node_rank $RANK train.py {CONFIG}",
         f"deepspeed --hostfile hosts $MORE --no_ssh train.py {CONFIG}",
         f"deepspeed --hostfile hosts --launcher $LAUNCHER --num_gpus 4 train.py {CONFIG}",
-        f"deepspeed --hostfile /shared/hosts --include c train.py {CONFIG}",
+        f"deepspeed --hostfile /data/other --include c train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=GPU-8932f937 torchrun --nproc_per_node 1 train.py {CONFIG}",
         f"CUDA_VISIBLE_DEVICES=$GPUS deepspeed train.py {CONFIG}",
         JOB.format(1) + f"srun -N1 torchrun --nproc_per_node 8 train.py {CONFIG}",

@@ -32,10 +32,10 @@ _SECTIONS = ("deepspeed_config", "fsdp_config")  # whose settings are of the run
     elsewhere=True,
 )
 def deepspeed_switched_off_by_flag(config: Config) -> Iterator[Problem]:
-    """A flag of another type of run beside a YAML of DeepSpeed.
+    """A flag for another type of run beside a YAML with DeepSpeed.
 
     Source: ``_validate_launch_command`` in ``accelerate/commands/launch.py``, which reads the type of the file only if
-    no flag gives one, and ``launch_command``, which asks ``--cpu`` before DeepSpeed.
+    no flag gives one, and ``launch_command``, which checks ``--cpu`` before DeepSpeed.
     """
     launched, launch = _with_flags(config)
     kind = launch.root.member("distributed_type") if launch is not None else None
@@ -49,7 +49,7 @@ def deepspeed_switched_off_by_flag(config: Config) -> Iterator[Problem]:
         kind.value.span,
         f"`--{flag}` overrides `distributed_type: DEEPSPEED` of the YAML: the run trains without DeepSpeed",
         OVERRIDDEN,
-        help=f"Remove `--{flag}`, or write another `distributed_type` into the YAML.",
+        help=f"Remove `--{flag}`, or change `distributed_type` in the YAML.",
         label="not DeepSpeed",
         related=[Related(launched.place, "without DeepSpeed", launched.document.path)],
         subject=flag,
@@ -60,10 +60,10 @@ def deepspeed_switched_off_by_flag(config: Config) -> Iterator[Problem]:
     "DS663", "setting-overruled-at-launch", severity="info", effects=("overridden",), kind="accelerate", elsewhere=True
 )
 def setting_overruled_at_launch(config: Config) -> Iterator[Problem]:
-    """A flag and a key of the YAML that say different things about the same setting.
+    """A flag and a key of the YAML with different values for one setting.
 
-    Source: ``_validate_launch_command`` in ``accelerate/commands/launch.py``: a flag counts; before accelerate 1.5.0, a
-    key of a section did.
+    Source: ``_validate_launch_command`` in ``accelerate/commands/launch.py``: a flag wins; before accelerate 1.5.0, a
+    key of a section does.
     """
     yield from _replaced_by_script(config)
     launched, launch = _with_flags(config)
@@ -84,7 +84,7 @@ def setting_overruled_at_launch(config: Config) -> Iterator[Problem]:
 
 @rule("DS664", "precisions-contradict", severity="error", effects=("rejected",), elsewhere=True)
 def precisions_contradict(config: Config) -> Iterator[Problem]:
-    """A config that switches on another 16 bit format than ``Accelerator`` runs with.
+    """A config that enables another 16-bit format than ``Accelerator`` uses.
 
     Source: ``set_mixed_precision`` of ``DeepSpeedPlugin`` in ``accelerate/utils/dataclasses.py``.
     """
@@ -98,7 +98,8 @@ def precisions_contradict(config: Config) -> Iterator[Problem]:
         member.value.span,
         f"{given.origin} contradicts `{other}.enabled` of the config: `Accelerator()` raises",
         {"accelerate": rejected("initialize")},
-        help=f'Write `"{other}": {{"enabled": "auto"}}`, which follows `mixed_precision`, or set that to {other}.',
+        help=f'Write `"{other}": {{"enabled": "auto"}}`, which follows `mixed_precision`, or set '
+        f"`mixed_precision` to {other}.",
         label=f"{other}",
         related=given.related,
         subject=given.word,
@@ -107,7 +108,7 @@ def precisions_contradict(config: Config) -> Iterator[Problem]:
 
 @rule("DS665", "precision-overruled", severity="warning", effects=("overridden",), elsewhere=True)
 def precision_overruled(config: Config) -> Iterator[Problem]:
-    """A precision that does not count: of the command beside the script's, or of either beside the config's.
+    """A precision without effect: that of the command beside the script's, or either beside the config's.
 
     Sources: ``AcceleratorState.__init__`` in ``accelerate/state.py``, and ``set_mixed_precision`` in
     ``utils/dataclasses.py``.
@@ -128,10 +129,10 @@ def precision_overruled(config: Config) -> Iterator[Problem]:
     yield Problem(
         (dtype, "enabled"),
         member.value.span,
-        f"`{dtype}.enabled` false of the config overrides {given.origin}: the run trains in fp32",
+        f"`{dtype}.enabled: false` of the config overrides {given.origin}: the run trains in fp32",
         {"accelerate": OVERRIDDEN},
         help=f'Write `"{dtype}": {{"enabled": "auto"}}`, which follows `mixed_precision`.',
-        label="counts",
+        label="used",
         related=given.related,
         subject=given.word,
     )
@@ -149,9 +150,9 @@ def _overruled_by_script(config: Config, launched: LaunchFacts) -> Iterator[Prob
     yield Problem(
         key,
         setting.member.value.span,
-        f"{own.origin} overrides `mixed_precision` {setting.value} of the launch",
+        f"{own.origin} in the script overrides `mixed_precision: {setting.value}` of the launch",
         {"accelerate": OVERRIDDEN},
-        help="Write the precision in one of the two places.",
+        help="Set the precision in one place only.",
         label="not used",
         related=own.related,
         subject=(own.word, setting.value),
@@ -175,7 +176,7 @@ _DTYPES = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}
 
 
 def _replaced_by_script(config: Config) -> Iterator[Problem]:
-    """Settings for which the script's own plugin has another value."""
+    """Settings for which the plugin of the script has another value."""
     launch = config.accelerate.launch if config.accelerate is not None else None
     plugin = script_plugin(config.facts.launch) if config.facts.launch is not None and launch is not None else None
     if launch is None or plugin is None or plugin.has_config:
@@ -189,9 +190,9 @@ def _replaced_by_script(config: Config) -> Iterator[Problem]:
         yield Problem(
             setting.path,
             setting.member.value.span,
-            f"`DeepSpeedPlugin({name}={given!r})` of the script overrides `{name}` {setting.value}",
+            f"`DeepSpeedPlugin({name}={given!r})` in the script overrides `{name}: {setting.value}` of the launch",
             OVERRIDDEN,
-            help="Write the value that you want in one of the two places.",
+            help="Set the value in one place only.",
             label="not used",
             related=plugin.related,
             subject=(name, str(given)),
@@ -210,15 +211,15 @@ def _overruled(
         member.value.span,
         message,
         OVERRIDDEN,
-        help="Write the value that you want in one of the two places.",
-        label="counts" if file_counts else "not used",
-        related=[Related(launched.place, "not used" if file_counts else "counts", launched.document.path)],
+        help="Set the value in one place only.",
+        label="used" if file_counts else "not used",
+        related=[Related(launched.place, "not used" if file_counts else "used", launched.document.path)],
         severity="warning" if file_counts else None,
     )
 
 
 def switched_off_by(launch: AccelerateLaunch) -> str | None:
-    """The flag with which a run is not of the type that a YAML of DeepSpeed has; None if there is none."""
+    """The flag that keeps a run from using the DeepSpeed of its YAML; None if there is none."""
     given = [member.key for member in launch.flags]
     if "use_deepspeed" not in given and (other := [name for name in FLAGS_OF_TYPE if name in given]):
         return other[0]
@@ -226,7 +227,7 @@ def switched_off_by(launch: AccelerateLaunch) -> str | None:
 
 
 def _with_flags(config: Config) -> tuple[LaunchFacts | None, AccelerateLaunch | None]:
-    """The launch of a YAML and what becomes of both; nothing where the flags alone are the config."""
+    """The launch of a YAML, and the run that both make; nothing where the flags alone are the config."""
     launch = config.accelerate.launch if config.accelerate is not None else None
     if launch is None or launch.is_command or not launch.flags or not launch.is_followed or launch.is_sagemaker:
         return None, None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @rule("DS666", "machine-rank-out-of-range", severity="error", effects=("risk",), kind="accelerate")
 def machine_rank_out_of_range(config: Config) -> Iterator[Problem]:
-    """A machine that counts itself behind the last one.
+    """A machine with a number that is out of range.
 
     Source: ``prepare_multi_gpu_env`` in ``accelerate/utils/launch.py`` hands the number to torchrun, which does not
     compare it with that of the machines.
@@ -29,14 +29,16 @@ def machine_rank_out_of_range(config: Config) -> Iterator[Problem]:
     rank, machines = launch.value("machine_rank"), launch.value("num_machines")
     if not is_integer(rank) or 0 <= int(rank) < machines:
         return
-    key, span = _place(config, launch, "machine_rank")
+    if launch.value("rdzv_backend") not in (None, "static"):
+        return  # torchrun numbers the machines itself
+    key, span = place_of(config, launch, "machine_rank")
     yield Problem(
         key,
         span,
-        f"`machine_rank` is {rank} with {machines} machines: all of them wait for each other until a timeout"
+        f"`machine_rank` is {rank}, but `num_machines` is {machines}: the machines wait for each other until a timeout"
         + _unless(config, "machine_rank"),
         RISK,
-        help=f"The machines count from 0: write 0 to {machines - 1}, another one on each.",
+        help=f"Machines are numbered from 0: write a number from 0 to {machines - 1}, a different one on each machine.",
         label=f"0 to {machines - 1}",
         severity=None if config.facts.launch is not None else "warning",
         related=_launched(config),
@@ -46,21 +48,21 @@ def machine_rank_out_of_range(config: Config) -> Iterator[Problem]:
 
 @rule("DS667", "machines-without-address", severity="error", effects=("risk",), kind="accelerate")
 def machines_without_address(config: Config) -> Iterator[Problem]:
-    """Several machines without the address of the first one, the text of which is "None" then.
+    """Several machines without the address of the first one, which becomes the string "None".
 
     Sources: ``prepare_multi_gpu_env`` and ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``.
     """
     launch = _by_torchrun(config)
     if launch is None or launch.value("main_process_ip") is not None or launch.value("rdzv_conf"):
         return
-    key, span = _place(config, launch, "num_machines")
+    key, span = place_of(config, launch, "num_machines")
     yield Problem(
         key,
         span,
-        f"{launch.value('num_machines')} machines without `main_process_ip`: each looks for a host called None until a "
+        f"{launch.value('num_machines')} machines without `main_process_ip`: each looks for a host named None until a "
         "timeout" + _unless(config, "main_process_ip"),
         RISK,
-        help="Set `main_process_ip` and `main_process_port` to those of the first machine, the same on each.",
+        help="Set `main_process_ip` and `main_process_port` to the address of the first machine, on every machine.",
         label="no address of the first machine",
         severity=None if config.facts.launch is not None else "info",
         related=_launched(config),
@@ -85,7 +87,7 @@ def _by_torchrun(config: Config) -> AccelerateLaunch | None:
     return launch if starts and type(machines) is int and machines > 1 else None
 
 
-def _place(config: Config, launch: AccelerateLaunch, name: str) -> tuple[KeyPath | None, Span]:
+def place_of(config: Config, launch: AccelerateLaunch, name: str) -> tuple[KeyPath | None, Span]:
     """Where a setting is; if a flag sets it, the type of the run."""
     setting = launch.setting(name)
     if setting.path is not None and setting.member is not None:

@@ -38,7 +38,7 @@ _OF_ALL_STACKS = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"  # which Accelerator r
 
 @rule("DS888", "misspelled-variable", severity="warning", effects=("ignored",), keys=(), elsewhere=True)
 def misspelled_variable(config: Config) -> Iterator[Problem]:
-    """An environment variable that no library and no file of the project reads, with nearly the name of one.
+    """An environment variable that nothing reads, with a name close to one that a library reads.
 
     Source: the names in the Python files and the compiled libraries of the releases, in ``schemas/environment.json``.
     """
@@ -61,7 +61,7 @@ def misspelled_variable(config: Config) -> Iterator[Problem]:
 
 @rule("DS889", "refused-variable", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
 def refused_variable(config: Config) -> Iterator[Problem]:
-    """An environment variable with a value that the library which reads it refuses."""
+    """An environment variable whose value the library that reads it rejects."""
     for one in _variables(config):
         from ds_lint.knowledge.environment_values import refusal  # few launches have such a variable
 
@@ -112,15 +112,15 @@ def variable_against_config(config: Config) -> Iterator[Problem]:
             OVERRIDDEN,
             key=None if member is None else key,
             span=None if member is None else member.value.span,
-            help=f'Set `{path}` in the config, or give it the value "auto", which Accelerate replaces with the '
-            "variable, and delete what is not used. A value that the config has wins.",
+            help=f'Set `{path}` in the config and delete the variable, or write "auto" in the config, which Accelerate '
+            "replaces with the variable. Any other value in the config wins.",
             label="the config decides",
         )
 
 
 @rule("DS891", "rank-variable-overwritten", severity="info", effects=("ignored",), keys=(), elsewhere=True)
 def rank_variable_overwritten(config: Config) -> Iterator[Problem]:
-    """A variable of a rank that the launcher sets itself, to something else.
+    """A variable of a rank that the launcher sets itself, to another value.
 
     Sources: ``main`` in ``deepspeed/launcher/launch.py``, ``_start_workers`` in
     ``torch/distributed/elastic/agent/server/local_elastic_agent.py``.
@@ -139,7 +139,7 @@ def rank_variable_overwritten(config: Config) -> Iterator[Problem]:
                 continue
         elif one.name == "WORLD_SIZE" and command.world_size is not None and one.value != str(command.world_size):
             happens = f"it starts {command.world_size} ranks"
-            advice = f"Delete the variable. {_HOW_MANY[command.launcher]} chooses how many ranks there are."
+            advice = f"Delete the variable. {_HOW_MANY[command.launcher]} sets the number of ranks."
         else:
             continue
         yield _problem(
@@ -174,10 +174,11 @@ def waits_for_other_ranks(config: Config) -> Iterator[Problem]:
         yield _problem(
             config,
             one,
-            f"python starts rank {rank} of WORLD_SIZE={size}, and nothing starts the others: it waits for them",
+            f"`python` starts rank {rank} of WORLD_SIZE={size} alone: it waits for the others until a timeout",
             RISK,
-            help=f"Set WORLD_SIZE to 1, or start the script with `torchrun --nproc_per_node {size}`, which starts all "
-            "ranks and sets the variables of each. With an address of this machine, no other machine can join.",
+            help="Set WORLD_SIZE to 1, or delete the variables and start the script with "
+            f"`torchrun --nproc_per_node {size}`, which sets those of each rank. "
+            "MASTER_ADDR is this machine, so no other machine can join.",
             label=f"one of {size} ranks",
         )
 
@@ -188,7 +189,7 @@ def _variables(config: Config) -> tuple[SetVariable, ...]:
 
 
 def _builds_kernel(config: Config) -> bool:
-    """Whether DeepSpeed builds a kernel for the optimizer, and takes the numbers of the variable."""
+    """Whether DeepSpeed builds a kernel for the optimizer, and reads the numbers in the variable."""
     from ds_lint.semantics.constructors import optimizer_constructor  # few launches have such a variable
 
     constructor = optimizer_constructor(config)

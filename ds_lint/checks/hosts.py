@@ -78,7 +78,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
 
 @rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=(), elsewhere=True)
 def nodes_without_master_address(config: Config) -> Iterator[Problem]:
-    """A launcher on several nodes that look for the first of them on themselves.
+    """A launcher on several nodes, each of which looks for the first node at its own address.
 
     Sources: the defaults of ``torch/distributed/run.py``; ``main`` in ``deepspeed/launcher/runner.py``.
     """
@@ -137,19 +137,20 @@ def hostfile_refused(config: Config) -> Iterator[Problem]:
     if launch is None or bad is None or not _is_refused(bad, config):
         return
     around = launch.launch.surroundings
-    name = around.option("hostfile", "H", "deepspeed_hostfile") or "of Accelerate's YAML"
+    named = around.option("hostfile", "H", "deepspeed_hostfile")
+    name = f"`{named}`" if named else "of Accelerate's YAML"
     if bad.kind == "again":
-        what, advice = f"line {bad.line} of the hostfile {name} names {bad.text} again", "Write each host once."
+        what, advice = f"line {bad.line} of the hostfile {name} repeats the host {bad.text}", "Write each host once."
     elif bad.kind == "entry":
-        what = f"line {bad.line} of the hostfile {name} has no `slots=N`: `{bad.text}`"
-        advice = f"Write `{bad.text.split()[0]} slots=N`, with the number of GPUs of the host."
+        what = f"line {bad.line} of the hostfile {name} is `{bad.text}`, not `HOST slots=N`"
+        advice = f"Write `{bad.text.split()[0]} slots=N`, where N is the number of GPUs of the host."
     else:
         what, advice = f"the hostfile {name} names no host", "Write a line `HOST slots=N` for each node."
     key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
-        f"{what}; `deepspeed` raises a ValueError",
+        f"{what}: `deepspeed` raises a ValueError",
         rejected("initialize"),
         help=advice,
         label="not launched",
@@ -160,7 +161,7 @@ def hostfile_refused(config: Config) -> Iterator[Problem]:
 
 @rule("DS884", "nodes-train-alone", severity="warning", effects=("risk",), keys=(), elsewhere=True)
 def nodes_train_alone(config: Config) -> Iterator[Problem]:
-    """A launcher for one node on several nodes, each of which it starts on, or on the first alone."""
+    """A launcher for one node in a job of several: on each of them, or on the first only."""
     launch = config.facts.launch
     around = launch.launch.surroundings if launch is not None else None
     if launch is None or around is None or not launch.launch.is_per_gpu:
@@ -178,19 +179,21 @@ def nodes_train_alone(config: Config) -> Iterator[Problem]:
     if around.around is None:
         if not is_for_one or not _is_on_first_node(launch):
             return
-        others = "the other one does nothing" if nodes == 2 else f"the other {nodes - 1} do nothing"
-        message = f"the job has {nodes} nodes, and `{name}` runs on the first alone: {others}"
-        advice, label = f"Ask for one node, or start the ranks of all. {_ONE_RUN[name]}", "runs on one node"
+        others = "the other one is idle" if nodes == 2 else f"the other {nodes - 1} are idle"
+        message = f"the job has {nodes} nodes, but `{name}` runs on the first only: {others}"
+        advice, label = f"Request one node, or start the ranks on all nodes. {_ONE_RUN[name]}", "runs on one node"
     elif is_for_one and processes is not None:
         option, total = _OF_NODES[name], f"instead of one of {nodes * processes}"
         ranks = f"{processes} rank{'' if processes == 1 else 's'}"
         message = f"`srun` starts `{name}` on {nodes} nodes without `{option}`: {nodes} runs of {ranks} {total}"
         advice = _ONE_RUN[name]
     elif name == "deepspeed" and around.hostfile is not None and around.hostfile.slots and not around.has("no_ssh"):
-        message = f"`srun` starts `deepspeed` on {nodes} nodes, and each starts the ranks of all hosts of the hostfile"
+        message = (
+            f"`srun` starts `deepspeed` on {nodes} nodes, each with all hosts of the hostfile: {nodes} runs share GPUs"
+        )
         advice = (
             "Start `deepspeed` once, without `srun`: it starts the ranks on all hosts by ssh. Or add `--no_ssh` and "
-            "`--node_rank`, with which it starts those of one node."
+            "`--node_rank`, so that each `deepspeed` starts the ranks of its own node."
         )
     else:
         return
@@ -241,15 +244,18 @@ _ONE_RUN = {
     "deepspeed": "Start `deepspeed` once, without `srun`, with a hostfile of all nodes.",
     "torchrun": "Write `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES --rdzv_backend c10d --rdzv_endpoint "
     "HOST:PORT`, with the first node as HOST.",
-    "accelerate": "Write `srun --ntasks-per-node=1`, `--num_machines`, `--main_process_ip` and `--rdzv_backend c10d`.",
+    "accelerate": "Write `srun --ntasks-per-node=1 bash -c 'accelerate launch --num_machines $SLURM_NNODES "
+    "--machine_rank $SLURM_NODEID --main_process_ip HOST ...'`, in single quotes, with `--num_processes` "
+    "for all nodes and, for DeepSpeed, `--deepspeed_multinode_launcher standard`.",
 }
 
 
-@rule("DS885", "nodes-do-not-meet", severity="error", effects=("risk",), keys=(), elsewhere=True)
+@rule("DS885", "nodes-do-not-meet", severity="error", effects=("rejected", "risk"), keys=(), elsewhere=True)
 def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
-    """A launcher on several nodes of which all have the same number, or only the first is started.
+    """A launcher for several nodes that starts on each with the same node rank, or on the first only.
 
-    Sources: ``torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py``, which takes the number of the node.
+    Sources: ``torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py``, which takes the rank of the node, and
+    ``prepare_multi_gpu_env`` in ``accelerate/utils/launch.py``, where ``int`` raises without one.
     """
     launch = config.facts.launch
     if launch is None or not launch.launch.surroundings.is_complete or (launch.nodes or 1) < 2:
@@ -260,30 +266,35 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
         return
     if _has_variables_of_torchrun(launch):
         return
-    if around.around is None:
-        if not _is_on_first_node(launch):
-            return
-        message = f"the job starts `{name}` on its first node alone: it waits for {nodes} nodes until a timeout"
+    if around.around not in ("srun", None) or (around.around is None and not _is_on_first_node(launch)):
+        return
+    outcome = RISK
+    if name == "accelerate" and not around.has("machine_rank", "config_file"):
+        message = f"`accelerate launch` on {nodes} machines without `--machine_rank` raises a TypeError"
+        advice, label = _OWN_NUMBER[name], "no `--machine_rank`"
+        outcome = rejected("initialize")
+    elif around.around is None:
+        message = f"the job starts `{name}` on its first node only, where it waits for {nodes} nodes until a timeout"
         advice = (
             f"Write `srun --ntasks-per-node=1` before `{name}`, which starts it on each of the {started} nodes of the "
-            "job. The script of a job runs on the first one."
+            "job. The script of a job runs on the first node only."
         )
         label = "runs on one node"
-    elif around.around == "srun":
+    else:
         same = _same_number(launch)
         if same is None or (name == "torchrun" and not around.has("rdzv_endpoint", "master_addr")):
             return  # without an address, no number helps (DS835)
         message = f"`srun` starts `{name}` on {started} nodes, all {same}: they wait for each other until a timeout"
-        advice = _OWN_NUMBER[name] + (_IN_SCRIPT if around.rank_of_node else "")
-        label = "the same number"
-    else:
-        return
+        advice = _OWN_NUMBER[name]
+        if around.rank_of_node:
+            advice += f" The script of the job expands `${around.rank_of_node[0]}` on the first node, where it is 0."
+        label = "the same rank"
     key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
         message,
-        RISK,
+        outcome,
         help=advice,
         label=label,
         related=[launched(launch, label)],
@@ -292,10 +303,10 @@ def nodes_do_not_meet(config: Config) -> Iterator[Problem]:
 
 
 _OWN_NUMBER = {
-    "torchrun": "Write `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`, which numbers the nodes itself, or call "
-    "`srun bash -c 'torchrun --node_rank $SLURM_NODEID ...'`, in single quotes: the task computes the number.",
-    "accelerate": "Call `srun bash -c 'accelerate launch --machine_rank $SLURM_NODEID ...'`, in single quotes: the "
-    "task computes the number.",
+    "torchrun": "Write `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`, which numbers the nodes itself, or "
+    "`srun bash -c 'torchrun --node_rank $SLURM_NODEID ...'`, in single quotes: each task expands the variable.",
+    "accelerate": "Write `srun bash -c 'accelerate launch --machine_rank $SLURM_NODEID ...'`, in single quotes: each "
+    "task expands the variable.",
 }
 
 
@@ -342,13 +353,13 @@ def port_not_usable(config: Config) -> Iterator[Problem]:
         related = [launched(launch, "no such port")]
     elif taken is not None:
         has = (
-            f"which the launch in line {taken} has"
+            f"which the launch in line {taken} uses"
             if taken != launch.launch.line
-            else "which another run of the loop has"
+            else "which another run of the loop uses"
         )
-        message = f"`{name}` takes port {port}, {has}: the run stops"
+        message = f"`{name}` uses port {port}, {has} at the same time: the run stops"
         advice = "Give each launch a port of its own with `--master_port`, or start them one after the other."
-        other = Related(launch.line(taken), f"has port {port}", launch.document.path)
+        other = Related(launch.line(taken), f"uses port {port}", launch.document.path)
         related = [launched(launch, f"port {port} again"), other]
     else:
         return
@@ -365,17 +376,14 @@ def port_not_usable(config: Config) -> Iterator[Problem]:
     )
 
 
-_IN_SCRIPT = " The variable is computed by the script of the job, on the first node, where it is 0."
-
-
 def _same_number(launch: LaunchFacts) -> str | None:
-    """The number that every node has of itself, in words; None if they may differ, or none is needed."""
+    """The rank that every node gets, in words; None if the ranks may differ, or none is needed."""
     around = launch.launch.surroundings
     option = "machine_rank" if launch.launch.launcher == "accelerate" else "node_rank"
     if around.has("rdzv_backend") and around.option("rdzv_backend") != "static":
         return None
     if around.rank_of_node and all(one in _OF_TASK for one in around.rank_of_node):
-        return f"with ${around.rank_of_node[0]} 0"
+        return f"with rank 0 from `${around.rank_of_node[0]}`"
     if around.has(option):
         if not any((word or "").rpartition("/")[2] == "srun" for word in launch.launch.command):
             return None  # a shell within may have computed it, in each task
@@ -399,7 +407,7 @@ def _is_on_first_node(launch: LaunchFacts) -> bool:
 
 
 def _request(launch: LaunchFacts) -> Request | None:
-    """What a launch gives ``deepspeed``; None if that is not all known."""
+    """What a launch passes to ``deepspeed``; None if a part of it is not known."""
     around = launch.launch.surroundings
     if launch.launch.launcher != "deepspeed" or (not around.options and not around.is_complete):
         return None

@@ -381,9 +381,9 @@ def arguments_cut_off(config: Config) -> Iterator[Problem]:
         place,
         f"the shell ends the launch before {lost[0]}: the script does not get {shown}",
         RISK,
-        help="A comment or an empty line between the lines, or a blank behind a backslash ends the command; what "
-        "follows runs as another one. Put comments above the command, and a backslash at the end of each line but the "
-        "last.",
+        help="A comment, an empty line, a space after a backslash or a missing backslash ends the command, and the "
+        "lines after it run as another one. Put comments above the command, and a backslash at the end of each line "
+        "but the last.",
         label="the command ends too early",
         related=[launched(launch, "arguments are cut off")],
         subject=words,

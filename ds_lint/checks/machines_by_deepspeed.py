@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.checks.accelerate_machines import place_of
 from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.knowledge.unknown import UNKNOWN
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.semantics.accelerate.launch import AccelerateLaunch
     from ds_lint.semantics.config import Config
-    from ds_lint.source.tree import KeyPath, Span
 
 _LAUNCHER, _HOSTFILE, _NO_SSH = "deepspeed_multinode_launcher", "deepspeed_hostfile", "nossh"
 _FILTERS = {"exclude": "deepspeed_exclusion_filter", "include": "deepspeed_inclusion_filter"}  # the first one counts
@@ -38,17 +38,16 @@ _HOW = (
     kind="accelerate",
 )
 def machines_train_alone(config: Config) -> Iterator[Problem]:
-    """Several machines for DeepSpeed's launcher, which finds no hostfile, or cannot take what it is given.
+    """Several machines for DeepSpeed's launcher, which finds no hostfile, or rejects its options.
 
     Source: ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``, which passes on ``--hostfile None``.
     """
     launch = config.accelerate.launch if config.accelerate is not None else None
     if launch is None or launch.launcher != "deepspeed" or not launch.is_followed or config.document.is_fragment:
         return
-    place = _place(launch)
-    if place is None or any(not one.can_be_given for one in refusals(launch)):
-        return
     facts = config.facts.launch
+    if launch.is_command or any(not one.can_be_given for one in refusals(launch)):
+        return
     given = _given(launch, facts)
     machines, ranks = _number(given["num_machines"]), _number(given["num_processes"])
     if machines is None or machines < 2 or ranks is None or UNKNOWN in given.values() or given[_LAUNCHER] == STANDARD:
@@ -67,8 +66,10 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
         message, advice, refused = f"{what}: {others}", _HOW, None
     else:
         return
+    key, span = place_of(config, launch, "num_machines")
     yield Problem(
-        *place,
+        key,
+        span,
         message,
         rejected("initialize") if refused is not None else RISK,
         help=advice,
@@ -77,16 +78,6 @@ def machines_train_alone(config: Config) -> Iterator[Problem]:
         related=[launched(facts, "launched here")] if facts is not None and facts.is_mentioned else [],
         subject=(message,),
     )
-
-
-def _place(launch: AccelerateLaunch) -> tuple[KeyPath, Span] | None:
-    """The number of machines in the file, or its type if only the command line has a number."""
-    setting = launch.setting("num_machines")
-    if setting.path is not None and setting.member is not None:
-        return setting.path, setting.member.value.span
-    name = "num_machines" if launch.root.member("num_machines") is not None else "distributed_type"
-    member = launch.root.member(name)
-    return ((name,), member.value.span) if member is not None else None
 
 
 def _given(launch: AccelerateLaunch, facts: LaunchFacts | None) -> dict[str, Any]:

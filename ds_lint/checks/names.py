@@ -5,6 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Edit, Fix
 from ds_lint.diagnostics.problem import IGNORED, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.launches.hostfile import MISSING
 from ds_lint.source.absent_name import AbsentName
 
 TYPE_CHECKING = False
@@ -22,14 +23,17 @@ _WHAT_HAPPENS: dict[Role, tuple[str, str]] = {
         "the run stops when it loads the config",
         "DeepSpeed and the Trainer raise ValueError: Expected a string path to an existing deepspeed config.",
     ),
-    "script": ("Python cannot open the script", "Each rank stops with: can't open file, [Errno 2] No such file."),
+    "script": (
+        "Python cannot open the script",
+        "Each rank stops with: can't open file, [Errno 2] No such file or directory.",
+    ),
     "accelerate": (
-        "`accelerate launch` stops",
+        "`accelerate launch` raises",
         "It raises FileNotFoundError: The passed configuration file does not exist.",
     ),
     "recipe": ("the training does not start", "The framework raises FileNotFoundError when it opens the recipe."),
 }
-_ELSEWHERE = "If something outside the project makes it, list it in .gitignore."
+_ELSEWHERE = "If something outside the project creates the file, add it to .gitignore."
 
 
 @rule("DS881", "absent-file", severity="warning", effects=("rejected",), kind="syntax", alone_on="names")
@@ -53,14 +57,14 @@ def absent_file(config: Config) -> Iterator[Problem]:
 def absent_hostfile(config: Config) -> Iterator[Problem]:
     """The hostfile that a launch names is not in the project."""
     for name in _names(config):
-        if name.role == "hostfile":
+        if name.role == "hostfile" and name.found not in MISSING:  # which DeepSpeed reads as none
             yield Problem(
                 None,
                 name.span,
-                f"the hostfile `{_shown(name.found)}` is not in the project: without it, `deepspeed` uses one machine",
+                f"the hostfile `{_shown(name.found)}` is not in the project: `deepspeed` warns, and trains on one node",
                 IGNORED,
-                help=f"{_meant(name)}`deepspeed` warns that it is unable to find it, and trains on the GPUs of the "
-                f"machine that it is started on. {_ELSEWHERE}",
+                help=f"{_meant(name)}It uses the GPUs of the local node, and raises if `--num_nodes` is above 1. "
+                f"{_ELSEWHERE}",
                 label="no such file",
             )
 

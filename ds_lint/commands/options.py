@@ -55,7 +55,7 @@ class CheckOptions(OptionRecord):
     )  # fmt: skip
     smoke_sbatch: str | None = option(
         "smoke",
-        "do not train, but write the script of a SLURM job that trains on --nodes with --world-size GPUs in all",
+        "do not train, but write the script of a Slurm job that trains on --nodes with --world-size GPUs in all",
         metavar="FILE", not_with="shown watch fix-only add-ignore",
     )  # fmt: skip
     smoke_folder: str | None = option(

@@ -35,7 +35,7 @@ def set_variables(launch: LaunchFacts, read: Callable[[str], Document | None]) -
 
 
 def _counts(name: str) -> bool:
-    """Whether a finding may be about a variable: it has the name of a library, nearly so, or of a rank."""
+    """Whether a finding may be about a variable: its name is that of a library or of a rank, or close to one."""
     return name in OF_RANKS or may_be_of_library(name)
 
 
@@ -60,7 +60,7 @@ def _of_launch(launch: LaunchFacts, read: Callable[[str], Document | None]) -> I
 
 
 def _of_file(launch: LaunchFacts, read: Callable[[str], Document | None]) -> Iterator[SetVariable]:
-    """Those of the file that ``deepspeed`` hands to all nodes: ``main`` in deepspeed/launcher/runner.py."""
+    """Those of the file that ``deepspeed`` passes to all nodes: ``main`` in deepspeed/launcher/runner.py."""
     command = launch.launch
     name = command.environment.get("DS_ENV_FILE", ".deepspeed_env")
     if command.launcher != "deepspeed" or command.nodes == 1 or name is None or command.cwd is None:
@@ -72,7 +72,7 @@ def _of_file(launch: LaunchFacts, read: Callable[[str], Document | None]) -> Ite
 
 
 def _of_words(words: list[Word]) -> Iterator[tuple[str, Word]]:
-    """The variables in the words of a command: behind ``env``, and in options of what starts it."""
+    """The variables in the words of a command: after ``env``, and in options of what starts it."""
     options: tuple[str, ...] = ()
     is_env, before = False, ""
     for word in words:
@@ -130,7 +130,7 @@ def _behind(name: str, document: Document, start: int) -> Span | None:
 
 
 def _in_line(name: str, document: Document, number: int) -> Span | None:
-    """Where the name stands in a line of Python, or in those behind it that belong to the same call."""
+    """Where the name is in a line of Python, or in the lines after it that belong to the same call."""
     start = 0
     for _ in range(number - 1):
         start = document.text.find("\n", start) + 1

@@ -1,4 +1,4 @@
-"""Which values of environment variables the libraries refuse, and what they say.
+"""Which values of environment variables the libraries reject, and what they raise.
 
 The values were given to the real libraries (``tests/fidelity/test_environment_truth.py``). What only some releases
 refuse is not here.

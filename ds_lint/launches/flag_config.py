@@ -1,4 +1,4 @@
-"""A DeepSpeed config that is in no file: ``accelerate launch --use_deepspeed --zero_stage 3`` makes it of its flags.
+"""A DeepSpeed config that is in no file: ``accelerate launch --use_deepspeed --zero_stage 3`` makes it from its flags.
 
 Another launcher has the variables that ``accelerate launch`` would set, such as ``ACCELERATE_DEEPSPEED_ZERO_STAGE``.
 """
@@ -28,7 +28,7 @@ _FILES = ("config_file", "deepspeed_config_file")
 
 
 def has_own_config(launch: Launch) -> bool:
-    """Whether a launch certainly makes a config of its flags: none names a file, and there are no others."""
+    """Whether a launch certainly makes a config from its flags: none names a file, and there are no others."""
     around = launch.surroundings
     if launch.deepspeed_config is not None:
         return False
@@ -55,7 +55,7 @@ def variables() -> dict[str, str]:
 
 
 def document_of_flags(launch: Launch, script: Document) -> Document:
-    """The config that a launch makes of its flags, which are in the text of a script."""
+    """The config that a launch makes from its flags, which are in the text of a script."""
     document = Document(script.path, script.text, None, [])
     document.notebook = script.notebook
     language = language_of(script.path)

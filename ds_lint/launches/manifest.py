@@ -44,9 +44,9 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
     for root in documents(text):
         seen = set[tuple[str, str]]()
         for command in _commands(root, text):
-            if (shown := (command.text, repr(command.variables))) in seen:
+            if (start := (command.text, repr(command.variables))) in seen:
                 continue
-            seen.add(shown)
+            seen.add(start)
             stand_ins = StandIns()
             script = _OF_AZURE.sub(lambda match: stand_ins.add(match[1].strip()), command.text)  # noqa: B023 - called at once
             started = launches_in(script, path, read, variables=command.variables, stand_ins=stand_ins)

@@ -55,11 +55,11 @@ def _tasks(parsed: dict[str, Any], text: str) -> Iterator[Task]:
     tables = [_table(parsed, "scripts"), _table(pixi, "tasks"), _table(_table(tools, "poe"), "tasks")]
     tables += [_table(feature, "tasks") for feature in features if isinstance(feature, dict)]
     for task in (task for table in tables for task in table.values()):
-        entry = task if isinstance(task, dict) else {"cmd": task}
+        table = task if isinstance(task, dict) else {"cmd": task}
         environment: dict[str, str | None] = {
-            name: value for name, value in _table(entry, "env").items() if isinstance(value, str)
+            name: value for name, value in _table(table, "env").items() if isinstance(value, str)
         }
-        for command in (entry.get("cmd"), entry.get("shell")):
+        for command in (table.get("cmd"), table.get("shell")):
             words = command if isinstance(command, list) and all(isinstance(word, str) for word in command) else None
             script = command if isinstance(command, str) else shlex.join(words) if words else ""
             first = words[0] if words else script.strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Which of the files that a launch or a script names are not in the project, and are made by nothing there.
+"""Which of the files that a launch or a script names are not in the project, and that nothing there creates.
 
 The folder in which a launch starts is not known. A name leads nowhere if no folder from that of the launch up to the
 root of the project has it, and no folder with scripts has all that the launch names. What git ignores, what a submodule

@@ -1,4 +1,4 @@
-"""Whether a file of a project makes another one, as far as its text shows where it has the name of that.
+"""Whether a file of a project creates another one, as far as its text shows around the name.
 
 A name that stands where something only reads it, such as behind ``--deepspeed``, makes nothing. Anywhere else it may:
 as the target of a rule, behind ``>`` or ``cp``, in ``open(name, "w")``. So what is not understood counts as making.
@@ -92,7 +92,7 @@ def has_name(text: str, name: str) -> bool:
 
 
 def _patterns(text: str, name: str) -> Iterator[_NamePlace]:
-    """Where words with variables stand that may be a name."""
+    """The places of words with variables that may be a name."""
     _, ending = posixpath.splitext(name)
     position = text.find(ending) if ending else -1
     while position >= 0:

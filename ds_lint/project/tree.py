@@ -1,4 +1,4 @@
-"""The files of a project, as far as it takes to know whether a name leads to one."""
+"""The files of a project, to find out whether a name leads to one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProjectTree:
 
     @cached_property
     def files(self) -> list[str]:
-        """So many of the files, in a stable order."""
+        """A number of the files, in a stable order."""
         found: list[str] = []
         for here, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if name not in _UNSEEN)
@@ -73,7 +73,7 @@ class ProjectTree:
         return os.path.lexists(os.path.join(self.root, place))
 
     def comes_from_elsewhere(self, place: str) -> bool:
-        """Whether git ignores a path or takes it from another repository: then it is of each clone what it may be."""
+        """Whether git ignores a path or takes it from another repository: then its content differs by clone."""
         return any(f"{place}/".startswith(f"{one}/") for one in self.submodules) or ignores(self.root, place)
 
     def text(self, place: str) -> str | None:

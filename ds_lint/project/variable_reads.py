@@ -23,7 +23,7 @@ _ENDINGS = (
 _MOST_FILES = 5000
 _MOST_BYTES = 2_000_000
 _LEFT_OUT = frozenset(name.rstrip("/") for name in EXCLUDED)
-# What stands before or behind a name that is set there, and not read.
+# What is before or after a name that is set there, and not read.
 _ASSIGNS_ITEM = re.compile(rb"(?:setdefault|putenv)\s*\(\s*['\"]$")
 _DECLARES = re.compile(rb"(?:\bENV|\bexport|%env|%set_env|\bunset|-x|-e)\s+$")
 
@@ -42,7 +42,7 @@ def read_names(directory: str, names: Iterable[str], files: Files) -> set[str]:
 
 
 def files_with(directory: str, words: Iterable[str], files: Files) -> Iterator[str]:
-    """The files of a project but for Python that have all of these words."""
+    """The files of a project, except Python, that have all of these words."""
     sought = [os.fsencode(word) for word in words]
     for path in islice(_paths(directory), _MOST_FILES):
         with suppress(OSError):
@@ -65,7 +65,7 @@ def _may_read(name: str) -> bool:
 
 
 def _is_read(data: bytes, match: re.Match[bytes]) -> bool:
-    """Whether a name is read where it stands, and not set."""
+    """Whether a name is read where it occurs, and not set."""
     line = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
     if line.lstrip().startswith((b"#", b"//", b'"#')):
         return False

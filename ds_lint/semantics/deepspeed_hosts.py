@@ -1,4 +1,4 @@
-"""What ``deepspeed`` makes of a hostfile and of its options: the GPUs of each node, or why it raises.
+"""What ``deepspeed`` does with a hostfile and its options: the GPUs of each node, or why it raises.
 
 Sources: ``main``, ``parse_inclusion_exclusion`` and ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``,
 and the backends in ``deepspeed/launcher/multinode_runner.py``.
@@ -24,7 +24,7 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Request(Record):
-    """What a launch gives ``deepspeed``: its options by their long names, None for a value that is not known.
+    """What a launch passes to ``deepspeed``: its options by their long names, None for a value that is not known.
 
     ``slots`` are those of the hostfile; None if it is not known what is in it. ``is_local`` says that there is none.
     ``visible`` is the value of CUDA_VISIBLE_DEVICES, empty if it is not set, and None if it is not known.
@@ -56,7 +56,7 @@ class Request(Record):
 class RefusedHosts(Record):
     """Why ``deepspeed`` raises: the exception, what is wrong, and what to write instead.
 
-    Without an exception it starts, on other nodes than it is asked for. Some machines have a hostfile that
+    Without an exception it starts, on other nodes than requested. Some machines have a hostfile that
     DeepSpeed reads without an option: what it may decide has another ``severity``.
     """
 
@@ -91,7 +91,7 @@ def refusal(request: Request, does: Callable[[str], bool]) -> RefusedHosts | Non
     if request.is_local and nodes is not None and nodes > 1:
         return RefusedHosts(
             "ValueError",
-            f"`--num_nodes {nodes}` needs a hostfile, and there is none unless it is /job/hostfile",
+            f"`--num_nodes {nodes}` needs a hostfile, which is missing unless /job/hostfile exists",
             "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
         )
     if chosen is not None:
@@ -169,7 +169,7 @@ def _misread(chosen: _Filter) -> RefusedHosts | None:
                     else f"Write the numbers of the slots, as in {host}:0,1,2,3."
                 )
                 shown = _VISIBLE if chosen.shown.startswith(_VISIBLE) else chosen.shown
-                return RefusedHosts("ValueError", f"{shown} has {what} where it reads a number", advice)
+                return RefusedHosts("ValueError", f"{shown} has {what} where a number is expected", advice)
     return None
 
 
@@ -219,14 +219,14 @@ def _left_out(chosen: _Filter | None, does: Callable[[str], bool]) -> RefusedHos
 
 
 def _too_many_nodes(request: Request, gpus: Gpus) -> RefusedHosts | None:
-    """More nodes than the hostfile has, which take part all the same."""
+    """More nodes than the hostfile has: the run starts on those that it has."""
     nodes = request.number("num_nodes")
     if request.is_local or nodes is None or nodes <= len(gpus):
         return None
     has = "1 host" if len(gpus) == 1 else f"{len(gpus)} hosts"
     return RefusedHosts(
         "",
-        f"`--num_nodes {nodes}` is above the {has} of the hostfile: the run has {len(gpus)}",
+        f"`--num_nodes {nodes}` exceeds the {has} of the hostfile: the run starts on {len(gpus)}",
         f"Add the other hosts to the hostfile, or write `--num_nodes {len(gpus)}`.",
         severity="warning",
     )
@@ -285,7 +285,7 @@ def _of_backend(request: Request, chosen: _Filter | None, gpus: Gpus) -> Refused
 
 
 def _of_slurm(request: Request, gpus: Gpus, does: Callable[[str], bool]) -> RefusedHosts | None:
-    """Slots that srun cannot be asked for, also on one node."""
+    """Slots that srun cannot request, also on one node."""
     if request.launcher != _SLURM or not does("slurm-checks-slots"):
         return None
     if any(slots != list(range(len(slots))) for slots in gpus.values()):
@@ -324,7 +324,7 @@ def _gpus(request: Request, chosen: _Filter | None, does: Callable[[str], bool])
 
 
 def _local(chosen: _Filter | None, number: int | None, does: Callable[[str], bool]) -> Gpus:
-    """Without a hostfile: one node, on which slot 0 stands for as many GPUs as there are."""
+    """Without a hostfile: one node, on which slot 0 represents all its GPUs."""
     named = _named(chosen.value).get(_LOCALHOST, []) if chosen is not None else None
     is_left_out = named == [] and chosen is not None and (not chosen.is_include or does("include-is-taken-as-it-is"))
     if is_left_out:
@@ -346,7 +346,7 @@ def _filtered(gpus: Gpus, chosen: _Filter, does: Callable[[str], bool]) -> Gpus:
 
 
 def _named(value: str) -> Gpus:
-    """The slots of each node that a filter names; none stands for all (``parse_node_config_list``)."""
+    """The slots of each node that a filter names; none means all (``parse_node_config_list``)."""
     found: Gpus = {}
     for node in value.split("@"):
         host, sign, slots = node.partition(":")

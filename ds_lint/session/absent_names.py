@@ -1,4 +1,4 @@
-"""The files of a project that have names which lead nowhere, as documents for the rules about those."""
+"""The files of a project that name missing files, as documents for the rules about those names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NAMES_CONFIG = re.compile(
     rb"deepspeed\.initialize|DeepSpeedStrategy"
 )
 _OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
-_IN_IMAGE = ("dockerfile", "containerfile")  # where files lie otherwise than in the project
+_IN_IMAGE = ("dockerfile", "containerfile")  # whose files are not where the project has them
 _CONTAINERS = ("docker", "podman")
 _MOVES = re.compile(
     r"working-directory:|download-artifact|repository:|--chdir|--workdir|--directory|-wdir|--cwd|\bcwd=|#SBATCH\s+-D\b"
@@ -55,8 +55,8 @@ class _Text(NamedTuple):
     notebook: Notebook | None = None
 
 
-class _FoundNames:
-    """What leads nowhere, by the file that names it."""
+class _AbsentNames:
+    """The names of missing files, by the file that has them."""
 
     def __init__(self) -> None:
         self.texts: dict[str, _Text] = {}
@@ -82,7 +82,7 @@ def documents_with_absent_names(
     session: Session,
     unless_it_fails: UnlessItFails,
 ) -> list[Document]:
-    """The files below the folders among these paths, and those that are named, with names that lead nowhere.
+    """The files in these folders, and those among these paths, that name missing files.
 
     ``documents`` are the configs that are known, each with the path of the command line that leads to it.
     """
@@ -105,7 +105,7 @@ def documents_with_absent_names(
 class _Reader:
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.found = _FoundNames()
+        self.found = _AbsentNames()
         self._trees: dict[str, ProjectTree] = {}
 
     def modules(self, directory: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The configs that commands of scripts make of their flags, as documents at these commands."""
+"""The configs that commands of scripts make from their flags, as documents at these commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def flag_configs(path: str, directory: str) -> Iterator[Document]:
 
 
 def flag_config(facts: LaunchFacts) -> Document | None:
-    """The config that a launch makes of its flags; None if it names one, or makes none."""
+    """The config that a launch makes from its flags; None if it names one, or makes none."""
     return document_of_flags(facts.launch, facts.document) if has_own_config(facts.launch) else None
 
 

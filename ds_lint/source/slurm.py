@@ -1,4 +1,4 @@
-"""What a job of Slurm gets by its ``#SBATCH`` lines, and what ``srun`` starts in it.
+"""What a Slurm job gets from its ``#SBATCH`` lines, and what ``srun`` starts in it.
 
 The options are those of sbatch(1) and srun(1). How they act together is measured on a cluster of Slurm 22.05, by
 ``tests/launches/test_real_slurm.py``, and read in ``src/srun/opt.c`` of 24.05 and later where releases differ.
@@ -86,7 +86,7 @@ class Allocation(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the job has its nodes for itself: they then have all that they have, whatever it asks for."""
+        """Whether the job has its nodes for itself: it then gets everything that they have, whatever it requests."""
         return "--exclusive" in self.options
 
     @property
@@ -112,7 +112,7 @@ class Allocation(NamedTuple):
 
     @property
     def per_node(self) -> int | None:
-        """The tasks of each node. Without a number for each, Slurm fills one node before it starts with the next."""
+        """The tasks of each node. Without a number for each, Slurm fills one node before the next."""
         if self.tasks is None:
             return self.tasks_per_node if self.nodes is None else None
         if self.nodes is None:
@@ -128,7 +128,7 @@ def _text(number: int | None) -> Word:
 
 
 def allocation(text: str) -> Allocation:
-    """What the ``#SBATCH`` lines of a script ask for."""
+    """What the ``#SBATCH`` lines of a script request."""
     lines = list(_lines(text))
     if not lines:
         return Allocation()
@@ -242,7 +242,7 @@ def _number(options: Mapping[str, Word], name: str) -> int | None:
 
 
 def _nodes(options: Mapping[str, Word], default: int | None) -> int | None:
-    """How many nodes options ask for; None if Slurm takes as many as it needs for the tasks."""
+    """How many nodes the options request; None if Slurm takes as many as it needs for the tasks."""
     if "--nodes" in options:
         least, sign, most = (options["--nodes"] or "").partition("-")
         return count(least) or None if not sign or least == most else None
@@ -256,7 +256,7 @@ def _nodes(options: Mapping[str, Word], default: int | None) -> int | None:
 
 
 def _gpus_of(options: Mapping[str, Word], nodes: int | None) -> tuple[int | None, str, str | None]:
-    """The GPUs of each node, the option that asks for them, and their kind."""
+    """The GPUs of each node, the option that requests them, and their kind."""
     name = next((name for name in reversed(list(options)) if name in _GPUS), "")
     if name:
         gpus, gpu = _gpus(name, options[name])
@@ -275,7 +275,7 @@ def _gpus_of(options: Mapping[str, Word], nodes: int | None) -> tuple[int | None
 
 
 def _gpus(name: str, given: Word) -> tuple[int | None, str | None]:
-    """How many GPUs ``--gres=gpu:TYPE:N`` or ``--gpus-per-node=TYPE:N`` asks for, and of which kind."""
+    """How many GPUs ``--gres=gpu:TYPE:N`` or ``--gpus-per-node=TYPE:N`` requests, and of which kind."""
     if given is None:
         return None, None
     parts = given.split(",")
@@ -287,7 +287,7 @@ def _gpus(name: str, given: Word) -> tuple[int | None, str | None]:
 
 
 def _memory(given: Word) -> int | None:
-    """The bytes of ``--mem=N``; with 0 a job gets all that a node has."""
+    """The bytes of ``--mem=N``; with 0, a job gets all memory of a node."""
     match = _SIZE.fullmatch(given) if given is not None else None
     number = count(match[1]) if match is not None else None
     return number * _UNITS[match[2].upper()] or None if match is not None and number is not None else None

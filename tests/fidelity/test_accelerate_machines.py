@@ -1,7 +1,8 @@
-"""DS666 and DS667: what ``accelerate launch`` does on several machines, none of which is there."""
+"""DS666, DS667 and DS885: what ``accelerate launch`` does on several machines, none of which is there."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,35 @@ def test_the_script_does_not_begin(tmp_path: Path, unused_port: int) -> None:
         )
     begun = {name: "begun" in printed_by(process) for name, process in started.items()}
     assert begun == {"alone": True, "behind": False, "nowhere": False}
+
+
+def test_torchrun_numbers_machines_with_c10d(tmp_path: Path, unused_port: int) -> None:
+    """Two machines, both with a number that is out of range: DS666 is silent."""
+    (tmp_path / "train.py").write_text("print('begun')")
+    text = MACHINES.format(machines=2, rank=2, port=unused_port) + "main_process_ip: 127.0.0.1\n"
+    (tmp_path / "two.yaml").write_text(text)
+    launch = ["-m", "accelerate.commands.launch", "--config_file", "two.yaml", "--rdzv_backend", "c10d", "train.py"]
+    started = [
+        subprocess.Popen(
+            [sys.executable, *launch], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        for _ in range(2)
+    ]
+    assert ["begun" in printed_by(process) for process in started] == [True, True]
+
+
+def test_a_machine_without_a_number_raises(tmp_path: Path) -> None:
+    """DS885: neither a flag nor a YAML has the number."""
+    options = ["--multi_gpu", "--num_machines", "2", "--num_processes", "2", "--main_process_ip", "127.0.0.1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "accelerate.commands.launch", *options, "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "HF_HOME": str(tmp_path)},  # without the YAML of ``accelerate config``
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "TypeError: int() argument must be" in done.stderr
 
 
 def printed_by(process: subprocess.Popen[str]) -> str:

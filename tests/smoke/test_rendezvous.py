@@ -206,7 +206,7 @@ def test_a_process_without_a_launcher_is_told_how():
     assert reason({}) == (
         "The rank of this process is unknown, because RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are "
         "not set: start it with `torchrun --nproc-per-node 2 -m ds_lint.smoke.worker ...`, or with "
-        "`srun python -m ds_lint.smoke.worker ...` in a SLURM job."
+        "`srun python -m ds_lint.smoke.worker ...` in a Slurm job."
     )
 
 
@@ -234,7 +234,7 @@ def test_a_world_size_alone_is_no_world():
 @pytest.mark.parametrize("exported", [{}, {"WORLD_SIZE": "7", "MASTER_ADDR": "gpu003", "MASTER_PORT": "29500"}])
 def test_the_batch_script_itself_is_no_rank(exported):
     assert reason(SLURM_JOB | exported) == (
-        "This process runs in SLURM job 1042, but is not one of the tasks that srun starts: "
+        "This process runs in Slurm job 1042, but is not one of the tasks that srun starts: "
         "start it with `srun python -m ds_lint.smoke.worker ...`."
     )
 

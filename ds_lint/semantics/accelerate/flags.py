@@ -19,7 +19,7 @@ _NUMBERS = {"int": "a whole number", "float": "a number"}
 
 
 def value_of_flag(text: str | None, facts: StackFacts) -> Any:
-    """The value of a flag in the namespace; UNKNOWN if its word is not known, or the parser refuses it."""
+    """The value of a flag in the namespace; UNKNOWN if its word is not known, or the parser rejects it."""
     if text is None or problem_of_flag(text, facts) is not None:
         return UNKNOWN
     kind = facts.get("type")
@@ -37,7 +37,7 @@ def value_of_flag(text: str | None, facts: StackFacts) -> Any:
 
 
 def problem_of_flag(text: str | None, facts: StackFacts) -> str | None:
-    """Why the parser refuses the value of a flag; None if it takes it."""
+    """Why the parser rejects the value of a flag; None if it accepts it."""
     kind, choices = facts.get("type"), facts.get("choices")
     if text is None:
         return None

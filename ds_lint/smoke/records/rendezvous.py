@@ -83,13 +83,13 @@ def environment(rendezvous: Rendezvous) -> dict[str, str]:
 
 
 def first_host(nodelist: str) -> str:
-    """The first host of a SLURM list such as ``gpu[003-005,7],login``, which is where rank 0 runs."""
+    """The first host of a Slurm list such as ``gpu[003-005,7],login``, which is where rank 0 runs."""
     first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodelist)
     return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first.group()) if first else nodelist
 
 
 def tasks_by_node(layout: str) -> list[int]:
-    """How many tasks each node has, from the SLURM form ``2(x3),1``."""
+    """How many tasks each node has, from the Slurm form ``2(x3),1``."""
     tasks: list[int] = []
     for part in layout.split(","):
         found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
@@ -265,17 +265,17 @@ def _explanation(variables: Variables) -> str:
         )
     if variables.get("SLURM_JOB_ID") and not variables.get("SLURM_STEP_ID"):
         return (
-            f"This process runs in SLURM job {variables['SLURM_JOB_ID']}, but is not one of the tasks that srun "
+            f"This process runs in Slurm job {variables['SLURM_JOB_ID']}, but is not one of the tasks that srun "
             f"starts: start it with {_SRUN}."
         )
     if given:
         return (
             f"{_listed(given)} {'is' if len(given) == 1 else 'are'} set, but not {missing}, so the rank of this "
-            f"process is unknown: start it with {_TORCHRUN}, or with {_SRUN} in a SLURM job."
+            f"process is unknown: start it with {_TORCHRUN}, or with {_SRUN} in a Slurm job."
         )
     return (
         f"The rank of this process is unknown, because {missing} are not set: "
-        f"start it with {_TORCHRUN}, or with {_SRUN} in a SLURM job."
+        f"start it with {_TORCHRUN}, or with {_SRUN} in a Slurm job."
     )
 
 

@@ -160,7 +160,7 @@ class _Test:
                 return None
             return _COMPARISONS[operator](int(one), int(other))
         if not self.is_called and operator in _STRINGS and (one or other):
-            return None  # it chooses by words of the call
+            return None  # it chooses by words that the user gives
         if operator in ("=", "==", "!="):
             is_literal = not self.is_extended or right[:1] in "'\""
             equal = one == other if is_literal else patterns.matches(one[:2000], other)

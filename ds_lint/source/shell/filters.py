@@ -1,4 +1,4 @@
-"""What small programs make of the text that a pipeline hands to them: ``echo $GPUS | tr , ' ' | wc -w``."""
+"""The output of small programs for the text that a pipeline passes to them: ``echo $GPUS | tr , ' ' | wc -w``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPECIAL = re.compile(r"[.*^$\[\]\\+?(){}|&]")
 
 
 def filtered(fields: list[str], text: str) -> str | None:
-    """What a program with these words makes of a text; None if that is unknown."""
+    """The output of a program with these words for a text; None if it is unknown."""
     program = _FILTERS.get(fields[0])
     if program is None or not all(is_known(field) for field in (*fields, text)):
         return None

@@ -1,4 +1,4 @@
-"""Programs that run the command behind them, and those that hand a text to a shell: ``srun bash -c "..."``.
+"""Programs that run the command after them, and those that pass a text to a shell: ``srun bash -c "..."``.
 
 What the options of each take is from its manual; most of them are not written in Python.
 """
@@ -21,7 +21,7 @@ _TAKE_A_WORD = re.compile(r"--(?:init-file|rcfile)|[-+][A-Za-z]*[oO]")  # option
 
 
 class Runner(NamedTuple):
-    """A program that runs the command behind it.
+    """A program that runs the command after it.
 
     One of its ``subcommands`` must be there, if it has any; ``operands`` are its own words before the command, such as
     an image. ``takes`` are options that take the next word, ``flags`` those that take none; of any other it is not
@@ -152,7 +152,7 @@ def _follows(words: Sequence[Word], operands: int, is_command: Callable[[str], b
 
 
 class HandedText(NamedTuple):
-    """A text that a command hands to a shell, with the words behind it, ``$0`` the first of them.
+    """A text that a command passes to a shell, with the words after it, ``$0`` the first of them.
 
     ``environment`` says whether that shell has the exported variables; ``is_here``, whether it is in the same folder.
     """
@@ -164,7 +164,7 @@ class HandedText(NamedTuple):
 
 
 def handed_texts(fields: list[str], given: str | None) -> list[HandedText]:
-    """The texts that a command hands to a shell; ``given`` is its standard input, if that is known."""
+    """The texts that a command passes to a shell; ``given`` is its standard input, if that is known."""
     name = posixpath.basename(fields[0])
     reader = _BY_PROGRAM.get(name)
     found = reader(fields, given) if reader is not None else None
