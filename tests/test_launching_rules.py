@@ -313,6 +313,7 @@ def test_a_command_that_has_all_its_lines_is_whole(found, launch):
         f"docker run $OPTIONS img torchrun --nproc_per_node 8 train.py {CONFIG}",
         f"docker run -v /dev/shm:/dev/shm img torchrun --nproc_per_node 8 train.py {CONFIG}",
         f"docker run img torchrun --nproc_per_node 1 train.py {CONFIG}",
+        f"docker compose run train torchrun --nproc_per_node 8 train.py {CONFIG}",
         f"docker exec box torchrun --nproc_per_node 8 train.py {CONFIG}",
         JOB.format(1) + f"srun torchrun {RDZV} --nnodes 2 --nproc_per_node 8 train.py {CONFIG}",
         JOB.format(1) + WITHIN.format('"', f"{TORCHRUN} --node_rank \\$SLURM_NODEID --master_addr $H"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import IGNORED, OVERRIDDEN, RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.launches.surroundings import LOCAL
 from ds_lint.source.counts import count
 from ds_lint.source.spelling import AUTO, as_json
 
@@ -30,7 +31,6 @@ _OFF = ("", "auto", "false", "none")
 _SET_RANKS = ("deepspeed", "torchrun")
 _HOW_MANY = {"deepspeed": "`--num_gpus`", "torchrun": "`--nproc_per_node`"}
 _PORT = 29500
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _SEVERAL = 2
 _REPEATS = ("for", "while", "until", "xargs", "parallel", "srun", "mpirun", "ssh", "pdsh", "$1", '"$1"')
 _OF_ALL_STACKS = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"  # which Accelerator reads itself
@@ -163,7 +163,7 @@ def waits_for_other_ranks(config: Config) -> Iterator[Problem]:
         return
     given, script = launch.launch.environment, launch.launch.script
     size, rank = count(given.get("WORLD_SIZE")), count(given.get("RANK"))
-    is_here = given.get("MASTER_ADDR") in _LOCAL and not launch.launch.surroundings.missing_ranks
+    is_here = given.get("MASTER_ADDR") in LOCAL and not launch.launch.surroundings.missing_ranks
     if not size or size < _SEVERAL or rank is None or rank >= size or not is_here or script is None:
         return
     text = launch.document.text

@@ -6,7 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.launches.ports import port_of
-from ds_lint.launches.surroundings import has_hostfile
+from ds_lint.launches.surroundings import LOCAL, has_hostfile
 from ds_lint.semantics.deepspeed_hosts import Request, nodes_of, refusal
 from ds_lint.semantics.related import launched, place_of_launch
 from ds_lint.source.counts import count
@@ -21,28 +21,12 @@ if TYPE_CHECKING:
 
 _LAST_PORT = 65535
 _HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _OF_RESOURCES = ("num_nodes", "num_gpus", "include", "i", "exclude", "e", "launcher", "node_rank", "no_ssh")
 _SHORT = {"H": "hostfile", "i": "include", "e": "exclude"}
 # Programs that start a command on other nodes, which a script may call in a way that is not understood.
 _REMOTE = (
-    "srun",
-    "ssh",
-    "pdsh",
-    "clush",
-    "dsh",
-    "pssh",
-    "rsh",
-    "mpirun",
-    "mpiexec",
-    "jsrun",
-    "aprun",
-    "ibrun",
-    "prun",
-    "lrun",
-    "blaunch",
-    "flux",
-    "parallel",
+    *("srun", "ssh", "pdsh", "clush", "dsh", "pssh", "rsh", "mpirun", "mpiexec", "jsrun", "aprun", "ibrun", "prun"),
+    *("lrun", "blaunch", "flux", "parallel"),
 )
 # Of a job's variables, those that tell its tasks apart; in the script of the job itself they are 0.
 _OF_TASK = ("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID")
@@ -102,7 +86,7 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
         return
     if around.address_of_node is not None:
         host = around.address_of_node if around.address_of_node.startswith("$") else f"${around.address_of_node}"
-    elif not is_alone and given is not None and host not in _LOCAL:
+    elif not is_alone and given is not None and host not in LOCAL:
         return
     if given is None and not is_alone and _has_variables_of_torchrun(launch):
         return

@@ -8,18 +8,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ds_lint.launches.launchers import by_program
-from ds_lint.source.shell.runners import SHELLS
+from ds_lint.source.shell.runners import RUNNERS, SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ds_lint.launches.word import Word
 
-_PROGRAMS = frozenset({"docker", "nerdctl", "nvidia-docker", "podman"})
+_PROGRAMS = ("docker", "nerdctl", "nvidia-docker", "podman")
 _STARTED = {*by_program(), *SHELLS, "python", "python3"}  # within the container
-_FLAGS = frozenset(
-    {"--rm", "--init", "--privileged", "--detach", "--interactive", "--tty", "-d", "-i", "-it", "-t", "-ti"}
-)
 _DEFAULT = 64 * 2**20  # bytes, unless the daemon has another `default-shm-size`
 _SIZE = re.compile(r"(\d+)([bkmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -29,7 +26,7 @@ _OWN = ("", "private", "shareable")  # of `--ipc`: a /dev/shm of its own
 def small_shared_memory(words: Sequence[Word]) -> str | None:
     """The program that starts a container with the /dev/shm that is the default, or less; None if it may have more."""
     at = next((at for at, word in enumerate(words) if posixpath.basename(word or "") in _PROGRAMS), None)
-    if at is None or "run" not in words[at + 1 : at + 3]:
+    if at is None or words[at + 1 : at + 2] != ["run"]:  # a file has the size for `docker compose run`
         return None
     behind = words[at:]
     end = next((end for end, word in enumerate(behind) if posixpath.basename(word or "") in _STARTED), len(behind))
@@ -45,7 +42,7 @@ def small_shared_memory(words: Sequence[Word]) -> str | None:
 
 
 def _takes_word(option: Word) -> bool:
-    return option is not None and option.startswith("-") and option not in _FLAGS
+    return option is not None and option.startswith("-") and (RUNNERS["docker"].words_of(option) or 0) > 1
 
 
 def _value(words: list[str], option: str) -> str:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ds_lint.knowledge import tables
+from ds_lint.launches.launch import last_line
 from ds_lint.source.document import Document
 from ds_lint.source.languages import language_of
 from ds_lint.source.tree import Member, Node, Span
@@ -86,10 +87,7 @@ def identity(launch: Launch) -> tuple[Any, ...]:
 def _command(script: Document, line: int) -> Span:
     """The lines of a command: those that a backslash joins."""
     starts = [*script.line_starts(), len(script.text) + 1]
-    last = line
-    while last < len(starts) - 1 and script.text[starts[last - 1] : starts[last] - 1].rstrip().endswith("\\"):
-        last += 1
-    text = script.text[starts[line - 1] : starts[last] - 1]
+    text = script.text[starts[line - 1] : starts[last_line(script.text.split("\n"), line)] - 1]
     start = starts[line - 1] + len(text) - len(text.lstrip())
     return Span(start, starts[line - 1] + len(text.rstrip()))
 

@@ -11,6 +11,7 @@ from ds_lint.launches.surroundings import Surroundings
 from ds_lint.launches.word import LooseWord
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ds_lint.frameworks.record import Framework
@@ -22,6 +23,14 @@ _OTHER_WAYS = ("autotuning", "elastic_training")  # of ``deepspeed`` to start a 
 _OF_ARGUMENTS = (".json", ".yaml", ".yml")
 NOT_SET = object()
 NO_LAUNCHER = ""  # of a script that nothing in the project starts
+
+
+def last_line(lines: Sequence[str], first: int) -> int:
+    """The last line of a command that begins in a line, both counted from 1: a backslash joins the next one."""
+    last = first
+    while last < len(lines) and lines[last - 1].rstrip().endswith("\\"):
+        last += 1
+    return last
 
 
 class Launch(NamedTuple):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ds_lint.launches.launch import last_line
+from ds_lint.launches.surroundings import LOCAL
 from ds_lint.source.counts import count
 
 if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
 
 _DEEPSPEED = 29500  # TORCH_DISTRIBUTED_DEFAULT_PORT in deepspeed/constants.py
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _APART = frozenset({"docker", "podman", "kubectl", "ssh", "srun", "pdsh"})  # a network, or a machine, of its own
 # Words between two commands with which the second may not run, or not at the same time.
 _PARTS = re.compile(r"\b(?:wait|else|elif|fi|esac|done|exit|return|kill|pkill|fg|while|until)\b|;;|\}|\{|\btrap\b")
@@ -28,7 +29,7 @@ def port_of(launch: Launch) -> int | None:
         return None
     if around.has("rdzv_endpoint"):
         host, _, port = (around.option("rdzv_endpoint") or "").rpartition(":")
-        return count(port) if host in _LOCAL else None
+        return count(port) if host in LOCAL else None
     return count(around.option("master_port"))
 
 
@@ -41,7 +42,7 @@ def beside(launches: list[Launch], path: str, text: str) -> dict[int, int]:
     found: dict[int, int] = {}
     running: dict[int, tuple[int, int]] = {}  # by port, the first and the last line of the launch that has it
     for place, launch in enumerate(launches):
-        port, last = port_of(launch), _last_line(lines, launch.line)
+        port, last = port_of(launch), last_line(lines, launch.line)
         if port is None or not port or launch.path != path or not _APART.isdisjoint(map(str, launch.command[:2])):
             continue
         before = running.get(port)
@@ -50,14 +51,6 @@ def beside(launches: list[Launch], path: str, text: str) -> dict[int, int]:
         elif lines[last - 1].rstrip().endswith("&") and not lines[last - 1].rstrip().endswith("&&"):
             running[port] = (launch.line, last)
     return found
-
-
-def _last_line(lines: list[str], first: int) -> int:
-    """The last line of a command that begins in a line."""
-    last = first
-    while last < len(lines) and lines[last - 1].rstrip().endswith("\\"):
-        last += 1
-    return last
 
 
 def _meets(lines: list[str], last: int, begin: int) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.word import Word
     from ds_lint.source.slurm import Allocation
 
+LOCAL = ("localhost", "127.0.0.1", "::1")  # addresses by which each machine means itself
 # What a process needs to find the others (``init_distributed`` in deepspeed/comm/comm.py).
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _HOSTS = ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f", "--machinefile", "-machinefile")

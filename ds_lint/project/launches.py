@@ -118,14 +118,21 @@ def scripts_with_flags(directory: str, leaves_out: LeavesOut, respects_gitignore
     found = _below(
         directory,
         lambda _: None,
-        lambda name: may_be_script(name) and not name.endswith(".py"),
+        may_be_script,
         leaves_out,
         respects_gitignore=respects_gitignore,
     )
     for path in found:
-        data = data_of(path, ON_DISK)
-        if data is not None and any(mark in data for mark in MARKS):
+        if may_have_flags(path):
             yield path
+
+
+def may_have_flags(path: str) -> bool:
+    """Whether a command of a script or a notebook may make a DeepSpeed config of its flags."""
+    if path.endswith(".py") or not may_be_script(path):
+        return False
+    data = data_of(path)
+    return data is not None and any(mark in data for mark in MARKS)
 
 
 def modules_naming(
