@@ -60,8 +60,8 @@ def test_no_config(tmp_path: Path, script: str, error: str) -> None:
     ("command", "error"),
     [
         (["torchrun", "--nproc_per_node", "1", "no.py"], "can't open file"),
-        (["deepspeed", "--num_gpus", "1", "no.py"], "can't open file"),
-        (["accelerate", "launch", "--cpu", "no.py"], "can't open file"),
+        pytest.param(["deepspeed", "--num_gpus", "1", "no.py"], "can't open file", marks=pytest.mark.long),
+        pytest.param(["accelerate", "launch", "--cpu", "no.py"], "can't open file", marks=pytest.mark.long),
         (
             ["accelerate", "launch", "--config_file", "no.yaml", "no.py"],
             "FileNotFoundError: The passed configuration file `no.yaml` does not exist.",

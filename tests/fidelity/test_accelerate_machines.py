@@ -24,6 +24,7 @@ main_process_port: {port}
 """
 
 
+@pytest.mark.long  # waits for what does not come
 def test_the_script_does_not_begin(tmp_path: Path, unused_port: int) -> None:
     """The launches that a rule names, beside one that starts."""
     (tmp_path / "train.py").write_text("print('begun')")
@@ -46,6 +47,7 @@ def test_the_script_does_not_begin(tmp_path: Path, unused_port: int) -> None:
     assert begun == {"alone": True, "behind": False, "nowhere": False}
 
 
+@pytest.mark.long
 def test_torchrun_numbers_machines_with_c10d(tmp_path: Path, unused_port: int) -> None:
     """Two machines, both with a number that is out of range: DS666 is silent."""
     (tmp_path / "train.py").write_text("print('begun')")

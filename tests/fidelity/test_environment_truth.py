@@ -37,6 +37,7 @@ REFUSED = (
     "max_split_size_mb:512;expandable_segments:True", "'max_split_size_mb:512'", "Expandable_segments:True",
     "max_split_size_mb", "expandable_segments:", "garbage_collect_threshold:0.6",
 )  # fmt: skip
+PLUGIN = "from accelerate import DeepSpeedPlugin"
 RANK = "import os; os.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='localhost')"
 PRINTS = """
     import os, pathlib
@@ -71,15 +72,15 @@ def test_a_value_that_the_allocator_refuses(value):
     ("variable", "program"),
     [
         ("TORCH_DISTRIBUTED_DEBUG=DETIAL", "import torch.distributed"),
-        ("TORCH_DISTRIBUTED_DEBUG=detail", "import torch.distributed"),
-        ("TORCH_DISTRIBUTED_DEBUG=", "import torch.distributed"),
+        pytest.param("TORCH_DISTRIBUTED_DEBUG=detail", "import torch.distributed", marks=pytest.mark.long),
+        pytest.param("TORCH_DISTRIBUTED_DEBUG=", "import torch.distributed", marks=pytest.mark.long),
         ("DS_ACCELERATOR=gpu", "import deepspeed"),
-        ("DS_ACCELERATOR=cpu", "import deepspeed"),
+        pytest.param("DS_ACCELERATOR=cpu", "import deepspeed", marks=pytest.mark.long),
         ("DEEPSPEED_TIMEOUT=30min", "import deepspeed"),
-        ("DEEPSPEED_TIMEOUT=60", "import deepspeed"),
+        pytest.param("DEEPSPEED_TIMEOUT=60", "import deepspeed", marks=pytest.mark.long),
         ("MASTER_PORT=29xxx", f"import torch.distributed as one; {RANK}; one.init_process_group('gloo')"),
-        ("ACCELERATE_DEEPSPEED_ZERO_STAGE=three", "from accelerate import DeepSpeedPlugin; DeepSpeedPlugin()"),
-        ("ACCELERATE_DEEPSPEED_ZERO_STAGE=3", "from accelerate import DeepSpeedPlugin; DeepSpeedPlugin()"),
+        ("ACCELERATE_DEEPSPEED_ZERO_STAGE=three", f"{PLUGIN}; DeepSpeedPlugin()"),
+        pytest.param("ACCELERATE_DEEPSPEED_ZERO_STAGE=3", f"{PLUGIN}; DeepSpeedPlugin()", marks=pytest.mark.long),
     ],
 )
 def test_a_value_is_refused_where_the_library_raises(variable, program):
@@ -180,7 +181,7 @@ def ranks_of(folder, *command):
     return {path.name: path.read_text(encoding="utf-8").split() for path in folder.glob("rank*")}
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "deepspeed"])
+@pytest.mark.parametrize("launcher", ["torchrun", pytest.param("deepspeed", marks=pytest.mark.long)])
 def test_a_launcher_overwrites_the_variables_of_ranks(launcher, tmp_path):
     """DS891."""
     if launcher == "torchrun":
