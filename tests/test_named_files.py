@@ -101,6 +101,14 @@ def test_what_is_not_read_is_said_in_one_line(run, write, name, text):
     assert (detected.returncode, detected.stdout, detected.stderr) == (0, "", "")
 
 
+def test_a_notebook_that_is_no_json_is_not_checked(run, write):
+    write(**{"a.ipynb": '{"cells": [\n'})
+    result = run("check", "a.ipynb")
+    said = "ds-lint: a.ipynb: not a notebook: Expecting value: line 2 column 1 (char 12)\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", said)
+    assert run("check", "--detect", "a.ipynb").returncode == 0
+
+
 # Files that reach configs
 
 LAUNCH = "deepspeed --hostfile hosts/two train.py --deepspeed conf/ds.json --args_file conf/sft.yaml\n"

@@ -116,7 +116,12 @@ def _listed(names: list[str]) -> str:
 
 def _say_nothing(path: str, session: Session, unreadable: list[Complaint]) -> None:
     """Say that a named file neither has nor reaches a config."""
-    if language_of(path) in _SEARCHED or any(complaint.path == path for complaint in unreadable):
+    if any(complaint.path == path for complaint in unreadable):
+        return
+    language = language_of(path)
+    if language == "notebook" and (broken := _broken_json(path)):
+        unreadable.append(Complaint(path, f"not a notebook: {broken}"))
+    if language in _SEARCHED:
         return
     if helps(path):
         session.say(f"{shown(path)} holds no DeepSpeed config and reaches none")
@@ -124,3 +129,16 @@ def _say_nothing(path: str, session: Session, unreadable: list[Complaint]) -> No
         unreadable.append(
             Complaint(path, "neither a DeepSpeed config nor a file that launches with one or pins its releases")
         )
+
+
+def _broken_json(path: str) -> str:
+    """Why the JSON that a notebook is cannot be read; empty if it can."""
+    from json import loads
+
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        loads(data)
+    except ValueError as error:
+        return str(error)
+    return ""
