@@ -1,6 +1,6 @@
 """The family of a model that is not at hand: by its name on the Hugging Face Hub, or the class that a script loads.
 
-A folder, or what others publish, is named after the model that it was made of: ``models/T0pp``, ``byt5-base-finetuned``.
+A folder, or what others publish, often has the name of the model that it was made of, as ``byt5-base-finetuned``.
 """
 
 from __future__ import annotations
