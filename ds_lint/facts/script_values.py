@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS
+from ds_lint.facts.loaded_data import data_of
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.loaded_files import FILE
 from ds_lint.launches.model_sources import ARGS
 
 if TYPE_CHECKING:
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_options import ScriptArgument
     from ds_lint.launches.training_script import TrainingScript
+
+
+_CALLS = (f"{FILE}(", "os.environ.get(", "os.getenv(")
 
 
 def script_value(text: str, launch: Launch, script: TrainingScript | None) -> Any:
@@ -40,8 +46,28 @@ def _look_up(text: str, launch: Launch, script: TrainingScript | None) -> Any:
     if text == "sys.argv":
         words = [launch.script, *launch.flags]
         return UNKNOWN if None in words else words
+    if text == "os.environ":
+        return {name: UNKNOWN if word is None else word for name, word in launch.environment.items()}
+    if text.startswith(_CALLS):
+        return _called(text, launch, script)
     owner, _, name = text.partition(".")
     return argument_of(name, launch, script) if owner == ARGS and name.isidentifier() else UNKNOWN
+
+
+def _called(text: str, launch: Launch, script: TrainingScript | None) -> Any:
+    """What a call of the script gives: a variable of the environment, or what a file of data has."""
+    call = ast.parse(text, mode="eval").body
+    if not isinstance(call, ast.Call) or call.keywords or f"{ast.unparse(call.func)}(" not in _CALLS:
+        return UNKNOWN
+    given = [script_value(ast.unparse(one), launch, script) for one in call.args]
+    if UNKNOWN in given[:1] or not given:
+        return UNKNOWN
+    if ast.unparse(call.func) == FILE:
+        return data_of(*given) if isinstance(given[0], str) else UNKNOWN
+    if given[0] in launch.environment:
+        word = launch.environment[given[0]]
+        return UNKNOWN if word is None else word
+    return given[1] if len(given) > 1 else None
 
 
 def argument_of(name: str, launch: Launch, script: TrainingScript | None) -> Any:

@@ -12,8 +12,10 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.loaded_files import FILE, is_changed, loaded_path
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, place
-from ds_lint.launches.script_options import COMMANDS, parameter_defaults
+from ds_lint.launches.script_options import is_command, parameter_defaults
+from ds_lint.launches.script_values import constant
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.script_options import ScriptArgument
     from ds_lint.launches.trained_names import TrainedNames
+    from ds_lint.source.python_values import Values
 
 ARGS = "ARGS"
 _OPEN = "_"  # what only a run of the script shows
+_ARE_MAIN = ("__name__ == '__main__'", "'__main__' == __name__")
+_OF_ENVIRONMENT = ("os.environ", "os.getenv")
 _OBJECTS = re.compile(r"(?:\w*_)?(?:args|arguments|cfg|flags|hparams|opt|options|opts)", re.IGNORECASE)
 _PARSES = re.compile(r"parse_(?:args|dict|json_file|known_args|yaml_file)")
 _LOADERS = ("from_config", "from_pretrained")
@@ -57,11 +62,20 @@ class ModelSource(NamedTuple):
 class SourceReader:
     """The models of a module, and its arguments."""
 
-    def __init__(self, trained: TrainedNames, imported: ImportedNames, arguments: Mapping[str, ScriptArgument]) -> None:
+    def __init__(
+        self,
+        trained: TrainedNames,
+        imported: ImportedNames,
+        arguments: Mapping[str, ScriptArgument],
+        values: Values,
+        folder: str | None = None,
+    ) -> None:
         self.names = trained.names
         self.trained = trained
         self.arguments = arguments
         self._imported = imported
+        self._data = values
+        self._folder = folder  # of the script
 
     def sources(self) -> list[ModelSource]:
         """The loads of the model that is trained; where none is known to be, all that may be."""
@@ -88,10 +102,11 @@ class SourceReader:
             return
         target, has_rivals = self._target(call)
         is_computed = given is None or dotted_name(call.func).endswith("from_config")
-        for value, conditions in [(given, ())] if is_computed else self._values(given):
+        values = [(given, ())] if is_computed else self._values(given)
+        for value, conditions in values:
             known = value is not None and not is_computed
             yield ModelSource(
-                self.text(value) if known and value is not None else _OPEN,
+                self._name(value, given if len(values) == 1 else value) if known and value is not None else _OPEN,
                 self._class_of(call),
                 self._base_of(dotted_name(call.func).rpartition(".")[0], _DEPTH),
                 (*around, *conditions),
@@ -102,6 +117,7 @@ class SourceReader:
 
     def _values(self, node: ast.expr | None) -> list[tuple[ast.expr | None, tuple[tuple[str, bool], ...]]]:
         """An expression, or what a variable gets in several places, each with the conditions there."""
+        node = self._given(node)
         found = self.names.assignments(node.id, node) if isinstance(node, ast.Name) else []
         if not 1 <= len(found) <= _MOST or any(one.value is None for one in found):
             return [(node, ())]
@@ -111,6 +127,33 @@ class SourceReader:
             if conditions is not None:
                 values.append((one.value, conditions))
         return values or [(node, ())]
+
+    def _given(self, node: ast.expr | None) -> ast.expr | None:
+        """The variable that another one is assigned, or that the only call of a function gives it."""
+        for _ in range(_DEPTH):
+            found = self.names.assignments(node.id, node) if isinstance(node, ast.Name) else []
+            if len(found) == 1 and isinstance(found[0].value, ast.Name):
+                node = found[0].value
+                continue
+            scope = found[0].place.scope if len(found) == 1 and found[0].value is None else None
+            order = [one.arg for one in scope.args.args] if isinstance(scope, _FUNCTIONS) else []
+            calls = self.trained.calls_of(scope) if isinstance(scope, _FUNCTIONS) else []
+            if not isinstance(node, ast.Name) or node.id not in order or len(calls) != 1:
+                return node
+            given = self.trained.argument(calls[0], node.id, order.index(node.id))
+            if given is None or not isinstance(given, ast.Name):
+                return node
+            node = given
+        return node
+
+    def _name(self, value: ast.expr, given: ast.expr | None) -> str:
+        """A name of a model as an expression; what no argument decides is worked out with all that happens before."""
+        text = self.text(value)
+        found = {one.id for one in ast.walk(ast.parse(text, mode="eval")) if isinstance(one, ast.Name)}
+        if isinstance(value, ast.Constant) or not found <= {_OPEN}:
+            return text
+        known = constant(given if given is not None else value, self._data)
+        return repr(known) if isinstance(known, str) else text
 
     def _class_of(self, call: ast.Call) -> str | None:
         if _TRAINERS.fullmatch(last_name(call)):
@@ -166,7 +209,9 @@ class SourceReader:
         found: list[tuple[str, bool]] = []
         below, around = node, self.names.parents.get(node)
         while around is not None and not isinstance(around, (*_FUNCTIONS, ast.Lambda)):
-            if isinstance(around, (ast.If, ast.IfExp)) and below is not around.test:
+            if isinstance(around, ast.If) and ast.unparse(around.test) in _ARE_MAIN and below in around.body:
+                pass  # as the script is started
+            elif isinstance(around, (ast.If, ast.IfExp)) and below is not around.test:
                 body = around.body if isinstance(around.body, list) else [around.body]
                 found.append((self.text(around.test), below in body))
             elif isinstance(around, ast.match_case) and below in around.body:
@@ -217,6 +262,15 @@ class SourceReader:
             return ast.Name(_OPEN, ast.Load())
         if isinstance(node, (ast.Name, ast.Attribute)) and dotted_name(node):
             return self._name_meant(node, depth, nesting)
+        if isinstance(node, ast.Call) and (path := loaded_path(node, self.names)) is not None:
+            where = [self._meant(path, depth, nesting - 1), ast.Constant(self._folder)]
+            return ast.Call(ast.Name(FILE, ast.Load()), where, []) if self._folder else ast.Name(_OPEN, ast.Load())
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            of = self._meant(node.func.value, depth, nesting - 1)
+            given = [self._meant(one, depth, nesting - 1) for one in node.args]
+            return ast.Call(ast.Attribute(of, "get", ast.Load()), given, node.keywords)
+        if isinstance(node, ast.JoinedStr):
+            return self._formatted(node, depth, nesting)
         found = copy.copy(node)
         for field, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):
@@ -225,25 +279,57 @@ class SourceReader:
                 setattr(found, field, [self._meant(one, depth, nesting - 1) for one in value])
         return found
 
+    def _formatted(self, node: ast.JoinedStr, depth: int, nesting: int) -> ast.expr:
+        """An f-string as a sum of texts."""
+        found: ast.expr = ast.Constant("")
+        for part in node.values:
+            value: ast.expr = part
+            if isinstance(part, ast.FormattedValue):
+                if part.conversion != -1 or part.format_spec is not None:
+                    return ast.Name(_OPEN, ast.Load())
+                value = ast.Call(ast.Name("str", ast.Load()), [self._meant(part.value, depth, nesting - 1)], [])
+            found = ast.BinOp(found, ast.Add(), value)
+        return found
+
     def _name_meant(self, node: ast.Name | ast.Attribute, depth: int, nesting: int) -> ast.expr:
         unknown = ast.Name(_OPEN, ast.Load())
         name = dotted_name(node)
+        if name in _OF_ENVIRONMENT:
+            return unknown if is_changed("os.environ", self.names) else node
         assigned = self.names.assignments(name, node)
+        if isinstance(node, ast.Attribute) and self._has_data(node.value):
+            of_file = self._meant(node.value, depth - 1, nesting - 1)
+            return ast.Subscript(of_file, ast.Constant(node.attr), ast.Load()) if depth else unknown
         if isinstance(node, ast.Attribute) and self._are_arguments(node.value):
             return unknown if assigned else ast.Attribute(ast.Name(ARGS, ast.Load()), node.attr, ast.Load())
         if len(assigned) != 1 or depth == 0:
             return unknown
         value = assigned[0].value
+        if isinstance(value, (ast.Call, ast.Dict)) and is_changed(name, self.names):
+            return unknown
         if value is None and isinstance(node, ast.Name):
             return self._parameter(node, assigned[0].place.scope, depth, nesting)
         return unknown if value is None else self._meant(value, depth - 1, nesting - 1)
 
+    def _has_data(self, node: ast.expr) -> bool:
+        """Whether an object has what a file has, whose keys are attributes with OmegaConf."""
+        made = self.trained.meant(node)
+        return isinstance(made, ast.Call) and loaded_path(made, self.names) is not None
+
     def _are_arguments(self, node: ast.expr) -> bool:
         """Whether an object has the arguments of the command line."""
+        if self._is_own(node):
+            return False
         if _OBJECTS.fullmatch(dotted_name(node).rpartition(".")[2]):
             return True
         made = self.trained.meant(node)
         return (isinstance(made, ast.Call) and "parse_arg" in last_name(made)) or dotted_name(node) in self._parsed
+
+    def _is_own(self, node: ast.expr) -> bool:
+        """Whether an object is a class of the module, or what the module makes of one with arguments of its own."""
+        made = self.trained.meant(node)
+        name = dotted_name(made.func if isinstance(made, ast.Call) else node)
+        return any(one.name == name for one in self.names.every(ast.ClassDef))
 
     @cached_property
     def _parsed(self) -> set[str]:
@@ -264,15 +350,12 @@ class SourceReader:
         if not isinstance(scope, _FUNCTIONS) or node.id not in order:
             return unknown
         calls = self.trained.calls_of(scope)
-        if len(calls) == 1:
+        if len(calls) == 1 and not is_command(scope, self.names):
             given = self.trained.argument(calls[0], node.id, order.index(node.id))
             given = given if given is not None else parameter_defaults(scope).get(node.id)
             return unknown if given is None else self._meant(given, depth - 1, nesting - 1)
-        is_command = any(
-            dotted_name(call.func) in COMMANDS and any(dotted_name(one) == scope.name for one in call.args)
-            for call in self.names.calls
-        )
-        return ast.Attribute(ast.Name(ARGS, ast.Load()), node.id, ast.Load()) if is_command else unknown
+        is_of_line = is_command(scope, self.names)
+        return ast.Attribute(ast.Name(ARGS, ast.Load()), node.id, ast.Load()) if is_of_line else unknown
 
 
 def _is_model(call: ast.Call) -> bool:

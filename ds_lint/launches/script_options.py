@@ -46,7 +46,12 @@ class ScriptArgument(NamedTuple):
 
 def script_arguments(names: ModuleNames, values: Values) -> dict[str, ScriptArgument]:
     """The arguments that a script declares."""
-    fields = (field for node in names.every(ast.ClassDef) if is_dataclass(node) for field in fields_of(node, values))
+    fields = (
+        (name, field if not _is_given(name, node, names) else field._replace(default=UNKNOWN))
+        for node in names.every(ast.ClassDef)
+        if is_dataclass(node)
+        for name, field in fields_of(node, values)
+    )
     found = united([*fields, *_added(names, values), *_of_commands(names, values)])
     for call in names.calls:
         for given in call.keywords if last_name(call) == "set_defaults" else ():
@@ -55,6 +60,12 @@ def script_arguments(names: ModuleNames, values: Values) -> dict[str, ScriptArgu
     if changes_command_line(names):
         return {name: one._replace(default=UNKNOWN, kind="?", bare=UNKNOWN) for name, one in found.items()}
     return found
+
+
+def _is_given(name: str, node: ast.ClassDef, names: ModuleNames) -> bool:
+    """Whether the script makes a dataclass itself and may give it the field."""
+    calls = names.calls_by_name.get(node.name, ())
+    return any(call.args or any(one.arg in (None, name) for one in call.keywords) for call in calls)
 
 
 def changes_command_line(names: ModuleNames) -> bool:
@@ -188,16 +199,55 @@ def converted(text: str, kind: str) -> Any:
         return UNKNOWN
 
 
+def is_command(function: ast.FunctionDef | ast.AsyncFunctionDef, names: ModuleNames) -> bool:
+    """Whether the command line gives a function its arguments, by Fire, Typer or click."""
+    return any(last_name(one) == "command" for one in _decorators(function)) or any(
+        dotted_name(call.func) in COMMANDS and any(dotted_name(one) == function.name for one in call.args)
+        for call in names.calls
+    )
+
+
+def _decorators(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call]:
+    return [one for one in function.decorator_list if isinstance(one, ast.Call)]
+
+
+def _of_click(names: ModuleNames, values: Values) -> Iterator[tuple[str, ScriptArgument]]:
+    """The options of click, which are decorators; a function of which Typer makes a command has none."""
+    for functions in names.functions.values():
+        for function in functions:
+            made = _decorators(function)
+            if not any(last_name(one) == "command" for one in made):
+                continue
+            options = [one for one in made if last_name(one) == "option"]
+            for option in options:
+                written = [text for text in map(literal, option.args) if isinstance(text, str)]
+                named = [one for one in written if not one.startswith("-")] or written
+                is_flag = keyword(option, "is_flag") is not None or any("/" in one for one in written)
+                flags = tuple(_plain(one) for one in written if one.startswith("-"))
+                if named and not is_flag and keyword(option, "multiple") is None:
+                    longest = max(named, key=lambda one: one.startswith("--"))
+                    yield _plain(longest).lower(), _argument(option, values)._replace(flags=flags, takes="1")
+            if not options:
+                yield from _parameters(function, values)
+
+
+def _parameters(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, values: Values
+) -> Iterator[tuple[str, ScriptArgument]]:
+    kinds = {given.arg: given.annotation for given in function.args.args}
+    for name, default in parameter_defaults(function).items():
+        annotation = kinds.get(name)
+        kind = _kind(ast.unparse(annotation)) if annotation is not None else "text"
+        yield name, ScriptArgument(_default(default, values), kind, place(default), (), "1")
+
+
 def _of_commands(names: ModuleNames, values: Values) -> Iterator[tuple[str, ScriptArgument]]:
     """The parameters of functions that Fire or Typer makes a command of."""
+    yield from _of_click(names, values)
     for call in names.calls:
         for one in call.args if dotted_name(call.func) in COMMANDS else ():
             for function in names.functions.get(dotted_name(one), []):
-                kinds = {given.arg: given.annotation for given in function.args.args}
-                for name, default in parameter_defaults(function).items():
-                    annotation = kinds.get(name)
-                    kind = _kind(ast.unparse(annotation)) if annotation is not None else "text"
-                    yield name, ScriptArgument(_default(default, values), kind, place(default), (), "1")
+                yield from _parameters(function, values)
 
 
 def parameter_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:

@@ -6,6 +6,7 @@ A script that only calls a module of the project, such as ``from project.train i
 from __future__ import annotations
 
 import ast
+import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -164,7 +165,8 @@ def _read(module: ScriptModule) -> TrainingScript:
     options = script_arguments(names, module.values)
     for name, field in (one for parsed in parsed_names(module) for one in dataclass_fields(parsed, module)):
         options.setdefault(name, field)
-    sources = SourceReader(trained, imported, options)
+    folder = os.path.dirname(os.path.abspath(module.path)) if module.path else None
+    sources = SourceReader(trained, imported, options, module.values, folder)
     ways = argument_ways(module, sources)
     keywords = dict(ways[0].given) if len(ways) == 1 and not ways[0].takes_flags else {}
     keywords.update(_resumed(module, sources))

@@ -121,3 +121,48 @@ fire.Fire(train)
 def test_trl_loads_a_model_by_its_name():
     script = "from trl import SFTTrainer\nSFTTrainer(model='Qwen/Qwen2.5-7B', train_dataset=rows()).train()\n"
     assert name_of(script).name == "Qwen/Qwen2.5-7B"
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("config = {'model': 'gpt2'}\nconfig['model'] = 'gpt2-xl'\nmodel = load(config['model'])", "gpt2-xl"),
+        ("config = {'model': 'gpt2'}\nconfig['model'] = pick()\nmodel = load(config['model'])", None),
+        ("class Config:\n    model = 'gpt2'\n\nmodel = load(Config.model)", "gpt2"),
+        ("import os\nOWN = 'gpt2'\nmodel = load(os.path.join('openai-community', OWN))", "openai-community/gpt2"),
+        ("import os\nmodel = load(os.environ.get('MODEL', 'gpt2'))", "gpt2"),
+        ("import os\nos.environ['MODEL'] = pick()\nmodel = load(os.environ.get('MODEL', 'gpt2'))", None),
+        ("model = load(f'google/flan-t5-{args.kind}')", "google/flan-t5-gpt"),
+    ],
+)
+def test_a_name_is_worked_out(body, name):
+    body = body.replace("load(", "AutoModelForCausalLM.from_pretrained(")
+    assert name_of(ARGPARSE + body + INITIALIZE).name == name
+
+
+def test_a_class_that_the_script_makes_itself_has_no_default():
+    made = "@dataclass\nclass Config:\n    model_name: str = 'gpt2'\n\nconfig = Config(model_name=pick())\n"
+    assert name_of(f"{made}{LOAD}(config.model_name){INITIALIZE}").name is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "run"),
+    [
+        ("import click\n\n@click.command()\n@click.option('--model', default='gpt2')\ndef main(model):\n", "main()"),
+        ("import typer\n\napp = typer.Typer()\n\n@app.command()\ndef main(model: str = 'gpt2'):\n", "app()"),
+    ],
+)
+def test_decorators_make_arguments_of_parameters(declared, run):
+    script = f"{declared}    {LOAD}(model)\n    Trainer(model=model).train()\n\n{run}\n"
+    assert name_of(script).name == "gpt2"
+    assert name_of(script, "--model gpt2-xl").name == "gpt2-xl"
+
+
+def test_a_file_that_the_script_loads_has_the_name(tmp_path):
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "train.yaml").write_text("model: {name: gpt2-xl}\n", encoding="utf-8")
+    script = f"import yaml\ncfg = yaml.safe_load(open('conf/train.yaml'))\n{LOAD}(cfg['model']['name']){INITIALIZE}"
+    launch = launches_in("deepspeed train.py\n", "run.sh", lambda _: None).launches[0]
+    assert named_model(launch, read_training_script(script, str(tmp_path / "train.py"))).name == "gpt2-xl"
+    changed = script.replace("yaml'))\n", "yaml'))\ncfg['model'] = pick()\n")
+    assert named_model(launch, read_training_script(changed, str(tmp_path / "train.py"))).name is None

@@ -238,6 +238,8 @@ def test_every_model_has_a_published_count():
         ("google/gemma-2-9b-it", "google/gemma-2-9b"),
         ("gpt2", "openai-community/gpt2"),
         ("t5-base", "google-t5/t5-base"),
+        ("bigscience/T0_3B", "google/flan-t5-xl"),
+        ("models/T0pp", "google/flan-t5-xxl"),
         ("bert-base-uncased", "google-bert/bert-base-uncased"),
         ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3"),
         ("THUDM/glm-4-9b-chat", "zai-org/glm-4-9b"),
