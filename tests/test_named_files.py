@@ -86,7 +86,7 @@ def test_a_script_without_an_ending_is_known_by_its_first_line(run, write):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("settings.toml", '[deepspeed]\nzero_optimization = {stage = 2}\nconfig = """{}"""\n'),
+        ("settings.toml", '[deepspeed]\nzero_optimization = 2\nconfig = """{}"""\n'),
         ("notes.qmd", '---\ntitle: x\n---\n\n```{python}\nds = {"zero_optimization": {"stage": 2}}\n```\n'),
         ("LICENSE", "Permission is hereby granted {free of charge}: use it.\n"),
         ("a.ini", "[ds]\nzero_optimization: 2\n"),

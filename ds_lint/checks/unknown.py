@@ -27,8 +27,10 @@ def unknown_key(config: Config) -> Iterator[Problem]:
         meant, is_misplaced = (renamed, False) if renamed else _meant(config, visit)
         if is_misplaced:
             continue  # misplaced-key
-        outcomes = _outcomes_of_unread(config, visit)
         last_release = config.knowledge.last_release_of(visit.path)
+        if config.document.may_have_own_keys and not (last_release or renamed or _is_slip(visit, meant)):
+            continue  # what reads the file may take it for itself
+        outcomes = _outcomes_of_unread(config, visit)
         what = f"unknown key `{dotted(visit.path)}`"
         if last_release:
             what = f"`{dotted(visit.path)}` is unknown since DeepSpeed {_next_release(config, last_release)}"
@@ -52,7 +54,7 @@ def misplaced_key(config: Config) -> Iterator[Problem]:
     for visit in _unknown(config):
         name = visit.member.key
         home, is_misplaced = (None, False) if _arrival(config, visit) else _meant(config, visit)
-        if home is None or not is_misplaced:
+        if home is None or not is_misplaced or (config.document.may_have_own_keys and not visit.section.path):
             continue
         outcomes = _outcomes_of_unread(config, visit)
         yield Problem(
@@ -174,6 +176,15 @@ def _unread_outcome(stack: Stack, visit: Visit) -> Outcome:
     if not visit.section.strict:
         return IGNORED
     return NO_EFFECT if visit.value.value == AUTO else rejected("parse")
+
+
+def _is_slip(visit: Visit, meant: Key | None) -> bool:
+    """Whether an unknown key is another one of its section, mistyped."""
+    if meant is None or meant.path[:-1] != visit.section.path:
+        return False
+    from ds_lint.knowledge.suggestions import is_typo
+
+    return is_typo(visit.member.key, meant.name)
 
 
 def _consequence(visit: Visit, outcomes: dict[Stack, Outcome]) -> str:

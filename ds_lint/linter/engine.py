@@ -121,6 +121,9 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         key = ("deepspeed", *(key or ())) if is_about_keys else key
     if config.document.is_in_yaml:
         problem.fix = None  # what it writes would not be YAML
+    if config.document.is_inline:
+        problem.fix = None  # fixes are written for whole configs, in JSON and Python
+        key = (*(config.document.keys_above or ()), *(key or ()))
     filled = config.filled.get(problem.span)  # then the problem is about a value that is not written
     message = _shortened(problem.message)
     if problem.fix is not None:

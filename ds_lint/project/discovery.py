@@ -21,6 +21,7 @@ EXCLUDED = (
     ".*/", "__pycache__/", "build/", "dist/", "env/", "node_modules/", "site-packages/", "venv/", "wandb/",
 )  # fmt: skip
 
+_OF_TOOLS = ("pyproject.toml", "ds-lint.toml", "pixi.toml", "Cargo.toml")  # which hold no config
 ENDINGS = (".json", ".jsonc", ".hjson", *SEARCHED)  # .pre-commit-hooks.yaml has them too
 
 
@@ -41,7 +42,9 @@ def candidates(
     endings = (*ENDINGS, *DOCUMENTATION) if includes_markdown else ENDINGS
     ignored = Ignored(directory, on_error) if respects_gitignore else None
     for here, folders, files in os.walk(directory, onerror=on_error):
-        names = sorted(name for name in files if (wants(name) if wants else name.endswith(endings)))
+        names = sorted(
+            name for name in files if (wants(name) if wants else name.endswith(endings) and name not in _OF_TOOLS)
+        )
         if ignored is not None:
             in_folder = ignored.entering(here, (*folders, *files))
             if in_folder is not None:

@@ -64,8 +64,10 @@ class Document:
         "is_fragment",
         "is_python",
         "issues",
+        "keys_above",
         "kind",
         "language",
+        "may_have_own_keys",
         "named",
         "notebook",
         "path",
@@ -100,6 +102,8 @@ class Document:
         self.is_dict = False
         self.is_fragment = any(issue.kind in CUT_OFF for issue in issues)
         self.is_python = False  # it is written in Python, not in JSON
+        self.keys_above: KeyPath | None = None  # of a mapping inside of a file: those that lead to it
+        self.may_have_own_keys = False  # of what reads the file, which is not known
         self.suppressions: list[Any] | None = None  # once they are needed (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None
 
@@ -122,6 +126,11 @@ class Document:
     def has_config(self) -> bool:
         """Whether there is a config in it that can be read."""
         return not (self.is_unparsed or self.is_of_names)
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether this is a mapping inside of a file that holds other settings, too."""
+        return self.keys_above is not None
 
     @property
     def is_in_yaml(self) -> bool:

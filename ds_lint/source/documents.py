@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.source import json as json_source
-from ds_lint.source.languages import JSON, language_of
+from ds_lint.source.languages import IN_YAML, JSON, language_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def from_text(text: str, path: str) -> Document:
     if not path.endswith(".json") and _may_be_yaml(document):
         from ds_lint.source import yaml  # which no DeepSpeed config is
 
-        if found := yaml.read(text, path):
+        if found := [one for one in yaml.read(text, path) if not one.is_inline]:
             return found[0]
     return document
 
@@ -53,10 +53,16 @@ def _may_be_yaml(document: Document) -> bool:
 def configs_in(data: bytes, path: str) -> list[Document]:
     """The configs in a file that is named: JSON is one, whatever is in it, and another language is searched."""
     if path.endswith(JSON):
-        return [from_bytes(data, path)]
+        document = from_bytes(data, path)
+        return (_is_around(document) and _inline([document])) or [document]
     language = language_of(path)
     if language not in ("json", "yaml"):
         return within(data, path, language)
+    if language == "yaml" and (inside := [one for one in within(data, path, language) if one.is_inline]):
+        from ds_lint.source import inline
+
+        if inline.is_meant_as_part(inside):
+            return inside
     from ds_lint.source import named
 
     if language == "json" and (other := named.interpreted_as(data)) is not None:
@@ -76,7 +82,27 @@ def configs_found_in(data: bytes, path: str) -> list[Document]:
     if language == "yaml":
         return within(data, path, language)
     found = configs_in(data, path)
-    return [one for one in found if language != "json" or one.kind != "deepspeed" or recognition.is_config(one)]
+    if language != "json":
+        return found
+    configs = [one for one in found if one.is_inline or one.kind != "deepspeed" or recognition.is_config(one)]
+    return configs or _inline(found)
+
+
+def _is_around(document: Document) -> bool:
+    """Whether a JSON that is named is hardly a config itself, and may have one inside."""
+    root = document.root
+    if root is None or document.kind != "deepspeed" or document.issues or "zero_optimi" not in document.text:
+        return False
+    return root.kind != "object" or not any("batch_size" in one.key or "optimi" in one.key for one in root.members)
+
+
+def _inline(found: list[Document]) -> list[Document]:
+    """The configs that are mappings inside of a JSON file that is none."""
+    if len(found) != 1 or found[0].root is None or len(found[0].text) > IN_YAML:
+        return []
+    from ds_lint.source import inline
+
+    return inline.configs(found[0], found[0].comments)
 
 
 def configs_of(text: str, path: str, language: Language) -> list[Document]:
@@ -147,6 +173,9 @@ def within_file(document: Document, file_text: str) -> Document | None:
         from ds_lint.source import absent_name  # few files have names that lead nowhere
 
         return absent_name.again(document, file_text)
+    if document.is_inline and document.language == "json":
+        inside = _inline([json_source.parse(file_text, document.path)])
+        return inside[document.index] if document.index < len(inside) else None
     if document.language == "json":
         changed = json_source.parse(file_text, document.path)
         changed.kind, changed.is_dict = document.kind, document.is_dict  # of a recipe too

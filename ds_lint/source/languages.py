@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    Language = Literal["json", "python", "notebook", "shell", "markdown", "yaml"]  # what a file is written in
+    Language = Literal["json", "python", "notebook", "shell", "markdown", "yaml", "toml"]  # what a file is written in
 
 # A module here of each name has ``read(text, path)``, which finds the configs in a text.
 LANGUAGES: dict[str, Language] = {
@@ -18,6 +18,7 @@ LANGUAGES: dict[str, Language] = {
     ".sbatch": "shell",
     ".sh": "shell",
     ".slurm": "shell",
+    ".toml": "toml",
     ".yaml": "yaml",
     ".yml": "yaml",
 }

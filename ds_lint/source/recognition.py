@@ -91,6 +91,11 @@ def may_be_recipe(data: bytes) -> bool:
     return re.search(_NAMES_CONFIG, data) is not None
 
 
+def may_be_inline(text: str) -> bool:
+    """Whether it is worth parsing a YAML or TOML to find out if a mapping in it is a config, or makes one."""
+    return len(text) < LONGEST_RECIPE and _has_mark(text.encode(errors="replace"))
+
+
 def recipe_keys(root: Node | None) -> tuple[str, list[str]]:
     """The framework that a recipe with a config is for and the keys that tell; no keys for anything else."""
     node = root.get(NAMES_CONFIG) if root is not None and root.kind == "object" else None
@@ -174,7 +179,7 @@ def telling_keys(root: Node | None) -> list[str]:
     if root is None or root.kind != "object" or _is_of_a_framework(root):
         return []
     kinds = _OWN["zero_optimization"]
-    if zero := [member.key for member in root.members if _is_zero(member.key) and member.value.kind in kinds]:
+    if zero := [member.key for member in root.members if is_zero(member.key) and member.value.kind in kinds]:
         return zero
     if own := _keys_of(root, _OWN):
         return own
@@ -185,10 +190,16 @@ def telling_keys(root: Node | None) -> list[str]:
 
 def may_tell(keys: set[str]) -> bool:
     """Whether some of these keys may make a config of a value."""
-    return bool(keys & _OWN.keys()) or len(keys & _SHARED.keys()) > 1 or any(map(_is_zero, keys))
+    return bool(keys & _OWN.keys()) or len(keys & _SHARED.keys()) > 1 or any(map(is_zero, keys))
 
 
-def _is_zero(key: str) -> bool:
+def known_keys(root: Node) -> list[str]:
+    """The keys of a mapping that a config has, with a kind of value that they have there."""
+    return [*_keys_of(root, _OWN), *_keys_of(root, _SHARED)]
+
+
+def is_zero(key: str) -> bool:
+    """Whether a key is that of the settings of ZeRO, in some spelling."""
     lowered = key.lower()
     if key == "zero_optimization" or (key.isascii() and not ("zero" in lowered and "optimi" in lowered)):
         return key == "zero_optimization"
@@ -221,7 +232,7 @@ def may_be_named(document: Document) -> bool:
 
 def is_mostly_config(root: Node) -> bool:
     """Whether most keys of a text are DeepSpeed's, and have its values: other tools have some of them, too."""
-    known = [*_keys_of(root, _OWN), *_keys_of(root, _SHARED)]
+    known = known_keys(root)
     return root.kind == "object" and bool(known) and 2 * len(known) >= len(root.members)
 
 

@@ -35,11 +35,12 @@ def parse(text: str, path: str) -> Document:
 
 
 def read(text: str, path: str) -> list[Document]:
-    """The configs in a YAML text: one if it is Accelerate's or a recipe, whose root is that of the file; else none."""
+    """The configs in a YAML text: one if it is Accelerate's or a recipe, whose root is that of the file; else any."""
     from ds_lint.source import recognition
 
     may_be_recipe = recognition.may_be_recipe(text.encode(errors="replace"))
-    if not (may_be_recipe or recognition.may_be_accelerates(text)):
+    may_be_inline = recognition.may_be_inline(text)
+    if not (may_be_recipe or may_be_inline or recognition.may_be_accelerates(text)):
         return []  # PyYAML needs seconds for a megabyte
     document = parse(text, path)
     if may_be_recipe and recognition.as_recipe(document):
@@ -51,11 +52,19 @@ def read(text: str, path: str) -> list[Document]:
     else:
         is_accelerates = bool(recognition.accelerates_keys(document.root))
     if not is_accelerates:
-        return []
+        return _inline(document) if may_be_inline else []
     document.language, document.kind, document.stack = "yaml", "accelerate", "accelerate"
     document.is_dict = True  # DeepSpeed gets the config that the plugin makes
     document.comments = comments(text) if "ds-lint" in text else []
     return [document]
+
+
+def _inline(document: Document) -> list[Document]:
+    """The DeepSpeed configs that are mappings in a YAML of another tool."""
+    from ds_lint.source import inline  # few files have one
+
+    document.language = "yaml"
+    return inline.configs(document, comments(document.text) if "ds-lint" in document.text else [])
 
 
 def documents(text: str) -> list[Node]:
