@@ -1,7 +1,7 @@
 """What the plugin for FSDP, which ``Accelerator()`` makes, reads of the settings of a launch.
 
 Source: ``FullyShardedDataParallelPlugin`` in ``accelerate/utils/dataclasses.py``, which gets every setting as the text
-of an environment variable. Up to accelerate 0.33 it keeps them in other ways, and nothing is claimed.
+of an environment variable. Up to accelerate 0.33 it compares words as they are written.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class FsdpPlugin(Record):
     def policy(self) -> Any:
         """The policy by which the model is wrapped, in capital letters."""
         text = self.text("auto_wrap_policy")
-        return text if text is UNKNOWN else text.upper()
+        if text is UNKNOWN or "takes" not in self._fields.get("auto_wrap_policy", {}):
+            return text if text is UNKNOWN else text.upper()
+        return text if text in (TRANSFORMER, SIZE) else NO_WRAP
 
     @property
     def state_dict_type(self) -> Any:
