@@ -207,9 +207,9 @@ class _CallReader:
     def _model_saves(self) -> Iterator[CodePlace]:
         """Where a trainer of transformers or trl saves its model."""
         for call in self.names.calls:
-            if last_name(call) == "save_model" and isinstance(call.func, ast.Attribute):
-                if self._is_trainer(call.func.value):
-                    yield place(call.func)
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if last_name(call) == "save_model" and owner is not None and self._is_trainer(owner):
+                yield place(call.func)
 
     def _saved(self, call: ast.Call) -> ast.expr | None:
         """The model whose state a call saves, if it is not gathered for it."""

@@ -79,7 +79,7 @@ def _around(method: source.Definition, node: ast.Assign) -> ast.AST:
 
 def _kept(name: str, block: ast.AST) -> str:
     """The field that a local name is for: that which the block fills, unless it has the name of one itself."""
-    if name.startswith(_POLICY) or "wrap" in name or name.startswith("min_"):
+    if name.startswith((_POLICY, "min_")) or "wrap" in name:
         return name
     tested = next((part.left for part in ast.walk(block) if isinstance(part, ast.Compare)), None)
     field = ast.unparse(tested) if tested is not None else ""
@@ -129,9 +129,10 @@ def _policy(method: source.Definition, lookup: ast.Call) -> str:
     """The word for the policy in whose branch a variable is looked up."""
     for branch in ast.walk(method):
         test = ast.unparse(branch.test) if isinstance(branch, ast.If) else ""
-        if isinstance(branch, ast.If) and test.startswith(f"{_POLICY} == FSDP_AUTO_WRAP_POLICY["):
-            if any(node is lookup for one in branch.body for node in ast.walk(one)):
-                return _WORDS[int(test.rpartition("[")[2].rstrip("]"))]
+        is_policy = test.startswith(f"{_POLICY} == FSDP_AUTO_WRAP_POLICY[")
+        body = branch.body if is_policy and isinstance(branch, ast.If) else []
+        if any(node is lookup for one in body for node in ast.walk(one)):
+            return _WORDS[int(test.rpartition("[")[2].rstrip("]"))]
     raise LookupError(f"{ast.unparse(lookup)} of {_PLUGIN} is looked up without a policy")
 
 

@@ -73,6 +73,8 @@ class FsdpPlugin(Record):
         """The member of this key."""
         root = self._launch.root
         member = root.member("fsdp_config") or root.member("distributed_type")
+        if member is None and self._launch.is_command:
+            member = next((one for one in self._launch.flags if one.key == "use_fsdp"), None)
         assert member is not None  # noqa: S101 - FSDP is on
         return member
 
@@ -108,6 +110,8 @@ class FsdpPlugin(Record):
         value = self._launch.value(name) if name is not None else None
         if value is UNKNOWN:
             return UNKNOWN
+        if self._launch.variables and name not in self._launch.exported:
+            name = None  # without a command of accelerate, none of its defaults
         if name is None or (value is None and facts.get("if_given")):
             otherwise = self._fields.get(field, {}).get("otherwise")
             return otherwise.get(str(self.version), UNKNOWN) if isinstance(otherwise, dict) else otherwise

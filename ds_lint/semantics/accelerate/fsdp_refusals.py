@@ -46,6 +46,8 @@ def fsdp_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 def _loading(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """The two switches that the launch compares; any text counts as on."""
     loading, syncing = launch.setting(LOADING), launch.setting(SYNCING)
+    if launch.variables:
+        return  # no command of accelerate
     if UNKNOWN not in (loading.value, syncing.value) and loading.value and not syncing.value and syncing.member:
         yield of(
             syncing,

@@ -18,9 +18,9 @@ import torch
 warnings.simplefilter("ignore")
 sys.modules.setdefault("pkg_resources", types.ModuleType("pkg_resources"))  # of the setuptools of that time
 
-from accelerate.commands import launch
-from accelerate.utils import dataclasses as plugins
-from accelerate.utils import launch as launch_utils
+from accelerate.commands import launch  # noqa: E402 - with what is put there
+from accelerate.utils import dataclasses as plugins  # noqa: E402
+from accelerate.utils import launch as launch_utils  # noqa: E402
 
 
 def model_with(names: list[str]) -> torch.nn.Module:
