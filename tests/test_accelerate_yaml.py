@@ -400,7 +400,15 @@ POLICY = "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
         ("1.10.0", "  fsdp_ignored_modules: lm_head\n", None),
         ("0.34.2", "  fsdp_backward_prefetch_policy: BACKWARD_PRE\n", None),
         ("1.0.0", "  fsdp_backward_prefetch_policy: BACKWARD_PRE\n", "DS653"),  # the older name is gone
-        ("0.33.0", "  fsdp_offload_params: cpu\n", None),  # the plugin works in another way
+        ("0.20.3", "  fsdp_offload_params: cpu\n", "DS652"),  # not of this, but without the class of the layers
+        ("0.22.0", "  fsdp_offload_params: cpu\n", "DS652"),
+        ("0.25.0", "  fsdp_sharding_strategy: FULL_SHARD\n", "DS652"),  # the number is needed
+        ("0.25.0", "  fsdp_sharding_strategy: 1\n", None),
+        ("0.26.0", "  fsdp_sharding_strategy: FULL_SHARD\n", None),
+        ("0.33.0", "  fsdp_sharding_strategy: full_shard\n", "DS652"),  # words are compared as they are written
+        ("0.34.0", "  fsdp_sharding_strategy: full_shard\n", None),
+        ("0.33.0", "  fsdp_state_dict_type: SHARDED_STATE_DICT\n", None),
+        ("0.33.0", "  fsdp_state_dict_type: 2\n", "DS652"),
         ("0.34.0", "  fsdp_offload_params: cpu\n", "DS652"),
         ("1.14.0", "  fsdp_activation_checkpointing_offload: true\n", "DS653"),
         ("1.15.0", "  fsdp_activation_checkpointing_offload: true\n", "DS652"),  # without recomputation
@@ -413,9 +421,8 @@ def test_settings_of_fsdp_by_release(release, settings, expected):
 @pytest.mark.parametrize(
     ("release", "kind", "expected"),
     [
-        ("0.33.0", "FSDP", ["values of FSDP settings (checked since accelerate 0.34.0)"]),
-        ("0.16.0", "FSDP", ["FSDP settings (checked since accelerate 0.34.0)"]),
-        ("0.34.0", "FSDP", []),
+        ("0.16.0", "FSDP", ["FSDP settings (checked since accelerate 0.17.0)"]),
+        ("0.17.0", "FSDP", []),
         ("0.33.0", "MULTI_GPU", []),
     ],
 )

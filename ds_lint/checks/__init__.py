@@ -79,6 +79,10 @@ def _is_accelerates(config: Config) -> bool:
     return config.accelerate is not None
 
 
+def _may_have_fsdp(config: Config) -> bool:
+    return config.accelerate is not None or config.document.kind == "TrainingArguments"
+
+
 def _is_call(config: Config) -> bool:
     return config.call is not None
 
@@ -110,6 +114,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_policies, ("policy",)),
     (_was_run, ("smoke",)),
     (_is_accelerates, ("accelerate", "accelerate_machines", "machines_by_deepspeed")),
+    (_may_have_fsdp, ("fsdp",)),
     (_is_call, ("calls",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),

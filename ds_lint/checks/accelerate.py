@@ -10,7 +10,6 @@ from ds_lint.diagnostics.problem import (
     OVERRIDDEN,
     RISK,
     WRONG_RESULT,
-    Outcome,
     Problem,
     rejected,
 )
@@ -27,7 +26,7 @@ from ds_lint.semantics.accelerate.launch import FSDP
 from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
 from ds_lint.semantics.accelerate.unread import is_replaced, is_shown, is_telling, unread_keys
 from ds_lint.semantics.features import recomputation_argument, set_argument
-from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
+from ds_lint.semantics.fsdp_arguments import fsdp_arguments
 from ds_lint.semantics.related import given_at
 from ds_lint.source.spelling import as_json, is_comment
 from ds_lint.source.tree import Span, dotted
@@ -100,7 +99,7 @@ def accelerate_value_rejected(config: Config) -> Iterator[Problem]:
             _value_span(refusal.member) if refusal.member is not None else config.document_start,
             _of_flag(refusal.path, refusal.message, launch),
             {"accelerate": rejected(refusal.stage)} if refusal.is_of_loop else rejected(refusal.stage),
-            help=refusal.help,
+            help=_of_flag(None, refusal.help, launch),
             label=refusal.label,
             fix=edits.replacement_in(config.document, refusal.member, refusal.instead, "safe")
             if refusal.instead is not None and refusal.member is not None and config.document.command is None
@@ -125,14 +124,15 @@ def accelerate_key_unread(config: Config) -> Iterator[Problem]:
         changes_nothing = _is_left_over(launch, path) or not is_telling(launch, plugin, path, member)
         if config.document.is_fragment and plugin.knows(launch.landed.get(path, "")) and not plugin.is_settled:
             continue  # what is left out may decide
-        found = _reasons_at_top(launch, path) if len(path) == 1 else _reasons(launch, plugin, path, config)
+        is_setting = len(path) > 1 or plugin.knows(launch.landed.get(path, ""))
+        found = _reasons(launch, plugin, path, config) if is_setting else _reasons_at_top(launch, path)
         why, advice, meant = next(found)
         yield Problem(
             path,
             member.key_span,
             _of_flag(path, f"`{dotted(path)}` has no effect: {why}", launch),
             IGNORED,
-            help="Leave out the flag." if launch.is_command and advice == _DELETE else advice,
+            help="Leave out the flag." if launch.is_command and advice == _DELETE else _of_flag(None, advice, launch),
             label="not read",
             fix=None if launch.is_command else _renaming(config, path, launch.landed.get(path, path[-1]), meant),
             severity="info" if changes_nothing else None,
@@ -201,11 +201,15 @@ def fsdp_model_in_one_unit(config: Config) -> Iterator[Problem]:
     yield Problem(
         size.path if member is size.member else plugin.path,
         member.key_span,
-        f"{what}: each pass gathers all layers at once",
+        _of_flag(None, f"{what}: each pass gathers all layers at once", _launch(config)),
         RISK,
-        help="Write `fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP`; each layer is then gathered for itself. Without "
-        "it, the layers are one unit of FSDP.",
-        label=label,
+        help=_of_flag(
+            None,
+            "Write `fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP`; each layer is then gathered for itself. Without "
+            "it, the layers are one unit of FSDP.",
+            _launch(config),
+        ),
+        label=_of_flag(None, label, _launch(config)),
     )
 
 
@@ -294,16 +298,25 @@ def fsdp_model_not_saved(config: Config) -> Iterator[Problem]:
         return
     setting = plugin.setting("state_dict_type")
     default = "" if setting.member is not None else ", the default of FSDP 2"
+    what = f"the type of checkpoint is {SHARDED}{default}: trainer.save_model() writes no weights"
+    launch, saved = config.facts.launch, script.calls.model_save if script is not None else None
+    is_certain = launch is not None and saved is not None
     yield Problem(
         setting.path or plugin.path,
         _value_span(setting.member) if setting.member is not None else plugin.place.key_span,
-        f"the type of checkpoint is {SHARDED}{default}: trainer.save_model() writes no weights unless the script "
-        "changes the type",
+        f"{what} for from_pretrained" if is_certain else f"{what} unless the script changes the type",
         {"trainer": RISK},
-        help="Write `fsdp_state_dict_type: FULL_STATE_DICT`, or call "
-        '`trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")` before the model is saved.',
+        severity="warning" if is_certain else None,
+        related=launch.related(saved, "saves no weights") if launch is not None and saved is not None else [],
+        help=_of_flag(None, _SAVED_WHOLE, _launch(config)),
         label="no model is saved",
     )
+
+
+_SAVED_WHOLE = (
+    "Write `fsdp_state_dict_type: FULL_STATE_DICT`, or call "
+    '`trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")` before the model is saved.'
+)
 
 
 def _fsdp(config: Config) -> FsdpPlugin | None:
@@ -359,53 +372,17 @@ _MADE_BY_TRAINER: dict[str, Any] = {
 SHARDED = "SHARDED_STATE_DICT"
 
 
-@rule("DS660", "fsdp-config-refused", severity="error", effects=("rejected",), kind="accelerate")
-def fsdp_config_refused(config: Config) -> Iterator[Problem]:
-    """Values of ``fsdp`` and ``fsdp_config`` in the training arguments with which the Trainer raises."""
-    arguments = fsdp_arguments(config)
-    if arguments is None or not arguments.is_on:
-        return
-    for what, advice in arguments.refusals():
-        yield _about_arguments(arguments, config, f"{what}: the Trainer raises", rejected("initialize"), advice)
-
-
-@rule("DS661", "fsdp-config-unread", severity="warning", effects=("ignored",), kind="accelerate")
-def fsdp_config_unread(config: Config) -> Iterator[Problem]:
-    """Keys of ``fsdp_config`` in the training arguments that the Trainer does not read."""
-    arguments = fsdp_arguments(config)
-    if arguments is None:
-        return
-    if not arguments.argument.value:
-        if arguments.values:
-            what = "`fsdp_config` of the training arguments has no effect: `fsdp` is not set"
-            yield _about_arguments(arguments, config, what, IGNORED, "Set `fsdp` to true.")
-        return
-    for name, why, advice in arguments.unread() if arguments.is_on else ():
-        if arguments.is_telling(name):
-            what = f"`{name}` of `fsdp_config` has no effect: {why}"
-            yield _about_arguments(arguments, config, what, IGNORED, advice)
-
-
-def _about_arguments(arguments: FsdpArguments, config: Config, message: str, outcome: Outcome, advice: str) -> Problem:
-    """A problem of the training arguments, which stand elsewhere; the file is about the run that they belong to."""
-    launch = _launch(config)
-    kind = launch.root.member("distributed_type") if launch is not None else None
-    return Problem(
-        None,
-        kind.key_span if kind is not None else config.document_start,
-        message,
-        {"trainer": outcome},
-        help=advice,
-        label="with these training arguments",
-        related=given_at(arguments.given or arguments.argument, "fsdp_config"),
-    )
-
-
 def _of_flag(path: KeyPath | None, message: str, launch: AccelerateLaunch | None) -> str:
-    """A message about a setting that is a flag of a command names it with its dashes."""
-    if path is None or launch is None or not launch.is_command:
+    """A message about settings that are flags of a command names them with their dashes."""
+    if launch is None or not launch.is_command:
         return message
-    return message.replace(f"`{path[0]}`", f"`{launch.shown(path[0])}`")
+    if path is not None:
+        message = message.replace(f"`{path[0]}`", f"`{launch.shown(path[0])}`")
+    for name in launch.table("fsdp_variables") if "`fsdp_" in message else ():
+        between = "=" if launch.variables else " "
+        message = message.replace(f"`{name}: ", f"`{launch.shown(name)}{between}")
+        message = message.replace(f"`{name}`", f"`{launch.shown(name)}`")
+    return message
 
 
 def _launch(config: Config) -> AccelerateLaunch | None:

@@ -87,9 +87,9 @@ class LaunchFacts:
     """
 
     __slots__ = (
-        "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "named", "names_experts",
-        "port_taken", "recipe", "resumption", "script", "script_document", "stack", "training", "values", "variables",
-        "written",
+        "builds_whole_models", "checkpoint", "document", "fsdp_config", "is_open", "launch", "model", "named",
+        "names_experts", "port_taken", "recipe", "resumption", "script", "script_document", "stack", "training",
+        "values", "variables", "written",
     )  # fmt: skip
 
     def __init__(
@@ -117,6 +117,7 @@ class LaunchFacts:
         text = script_document.content if script_document is not None else None
         self.resumption = resumption(launch, self.stack, text, script)
         self.checkpoint: Checkpoint | None = None  # that it resumes from, if it lies in the project
+        self.fsdp_config: Document | None = None  # the JSON that its training arguments name, if it is in the project
         self.training = self._training() if self.stack == "trainer" else None
         self.named = named_model(launch, script)
 
@@ -319,7 +320,13 @@ class LaunchFacts:
     def documents(self) -> list[Document]:
         """The files that findings refer to."""
         recipe = self.recipe.document if self.recipe is not None else None
-        found = (self.document, self.script_document, recipe, *(one.document for one in self.variables))
+        found = (
+            self.document,
+            self.script_document,
+            recipe,
+            self.fsdp_config,
+            *(one.document for one in self.variables),
+        )
         return [one for one in found if one is not None]
 
     @property

@@ -226,6 +226,7 @@ class StackFacts(Dated, total=False):
     checked: list[int]  # for which it is converted, and dropped after that
     policy: str  # for which it counts
     kind: str  # "flag" or "integer", if the text is converted
+    takes: list[str]  # "words" as they are written, "numbers" for them; of older releases, which raise over no other
     refused: list[str]  # comparisons with which version 2 raises
     # fsdp_config, which has versions, too
     flag_for: list[int]  # the versions for which the text must be true or false

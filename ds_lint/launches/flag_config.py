@@ -1,5 +1,6 @@
-"""A DeepSpeed config that is in no file: ``accelerate launch --use_deepspeed --zero_stage 3`` makes it from its flags.
+"""A config that is in no file: ``accelerate launch --use_deepspeed --zero_stage 3`` makes it from its flags.
 
+The flags behind ``--use_fsdp`` are the settings of FSDP, and ``--fsdp`` of the script is another way to set it up.
 Another launcher has the variables that ``accelerate launch`` would set, such as ``ACCELERATE_DEEPSPEED_ZERO_STAGE``.
 """
 
@@ -21,11 +22,16 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.word import Word
 
-MARKS = (b"--use_deepspeed", b"--use-deepspeed", b"ACCELERATE_USE_DEEPSPEED")  # one of which such a script has
-USED = "ACCELERATE_USE_DEEPSPEED"
+MARKS = (  # one of which such a script has
+    b"--use_deepspeed", b"--use-deepspeed", b"ACCELERATE_USE_DEEPSPEED", b"--use_fsdp", b"--use-fsdp",
+    b"ACCELERATE_USE_FSDP", b"--fsdp",
+)  # fmt: skip
+_USED = {"ACCELERATE_USE_DEEPSPEED": "use_deepspeed", "ACCELERATE_USE_FSDP": "use_fsdp"}
+_OFF = dict.fromkeys(_USED, "false")
 _COMMENT = re.compile(r"(?:(?<=\s)|^)#.*", re.MULTILINE)
 _CONFIG_FILE, _PRECISION = "ACCELERATE_DEEPSPEED_CONFIG_FILE", "ACCELERATE_MIXED_PRECISION"
 _FILES = ("config_file", "deepspeed_config_file")
+_OF_TRAINER = ("fsdp", "fsdp_config", "fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params")
 
 
 def has_own_config(launch: Launch) -> bool:
@@ -33,14 +39,23 @@ def has_own_config(launch: Launch) -> bool:
     around = launch.surroundings
     if launch.deepspeed_config is not None:
         return False
+    if has_fsdp_arguments(launch):
+        return True
     if launch.launcher != "accelerate":
         return has_variables(launch)
-    return around.is_complete and around.has("use_deepspeed") and not around.has(*_FILES)
+    return around.is_complete and around.has("use_deepspeed", "use_fsdp") and not around.has(*_FILES)
+
+
+def has_fsdp_arguments(launch: Launch) -> bool:
+    """Whether the flags of the script set FSDP up, and nothing else does."""
+    if launch.accelerate_config is not None or launch.surroundings.has("use_fsdp", "use_deepspeed", *_FILES):
+        return False
+    return bool(launch.arguments.keys() & {"fsdp", "fsdp_config"}) and not has_variables(launch)
 
 
 def has_variables(launch: Launch) -> bool:
     """Whether the variables of a launch make a config."""
-    is_used = (launch.environment.get(USED) or "").lower() == "true"
+    is_used = any((launch.environment.get(name) or "").lower() == "true" for name in _USED)
     return is_used and launch.launcher in ("torchrun", "python") and _CONFIG_FILE not in launch.environment
 
 
@@ -52,6 +67,8 @@ def variables() -> dict[str, str]:
         variable = facts.get("runs", [facts])[-1].get("environment")
         if variable is not None and name not in ("enable_msamp", "msamp_opt_level"):
             found[variable] = name
+    for name, facts in tables.load("accelerate")["fsdp_variables"].items():
+        found.setdefault(facts.get("runs", [facts])[-1]["variable"], name)
     return found
 
 
@@ -65,11 +82,18 @@ def document_of_flags(launch: Launch, script: Document) -> Document:
     document.kind, document.command = "accelerate", identity(launch)
     document.is_dict = True  # a run takes the config that is made
     command = _command(script, launch.line)
-    if has_variables(launch):
+    if has_fsdp_arguments(launch):
+        document.kind, document.stack = "TrainingArguments", "trainer"
+        given = {name: launch.arguments[name] for name in _OF_TRAINER if name in launch.arguments}
+        members = [
+            _member(name, value if isinstance(value, str) else None, script.text, command)
+            for name, value in given.items()
+        ]
+    elif has_variables(launch):
         members = [
             _variable(variable, name, launch.environment[variable], script.text, command)
-            for variable, name in {USED: "use_deepspeed", **variables()}.items()
-            if variable in launch.environment
+            for variable, name in {**_USED, **variables()}.items()
+            if variable in launch.environment and (launch.environment[variable] or "").lower() != _OFF.get(variable)
         ]
     else:
         members = [_member(name, value, script.text, command) for name, value in launch.surroundings.options]
@@ -99,7 +123,7 @@ def _variable(variable: str, name: str, value: Word, text: str, command: Span) -
         found = re.search(rf"(?<!\w)({variable})=[\"']?({re.escape(value)})", text)
     key = Span(*found.span(1)) if found is not None else command
     there = Span(*found.span(2)) if found is not None and found[2] else key
-    if name == "use_deepspeed":
+    if variable in _USED:
         return Member(name, key, Node("string", there, ""))
     return Member(name, key, Node("template", there, "") if value is None else Node("string", there, value))
 

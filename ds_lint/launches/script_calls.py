@@ -110,7 +110,8 @@ class ScriptCalls(NamedTuple):
     """What a script does; two scripts with the same calls contradict a config in the same way.
 
     ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
-    ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself.
+    ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``model_save`` where the Trainer
+    saves the model.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -140,6 +141,7 @@ class ScriptCalls(NamedTuple):
     shapes: tuple[ShapeRead, ...]
     compiled: CompiledModel | None
     chooses_checkpoints: bool
+    model_save: CodePlace | None
 
     @property
     def quantized(self) -> QuantizedLoad | None:
@@ -190,6 +192,7 @@ class _CallReader:
             shapes=tuple(ShapeReader(self.trained, self.builds).reads()),
             compiled=compiled_model(self.trained, self.imported),
             chooses_checkpoints=any(last_name(call) == "set_state_dict_type" for call in self.names.calls),
+            model_save=next(self._model_saves(), None),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
@@ -200,6 +203,13 @@ class _CallReader:
             if saved is not None and self.trained.is_trained(saved) and not self.trained.is_gathered(call):
                 function = written(call.func)
                 yield UngatheredSave(function, place(call.func), self.trained.has_adapters)
+
+    def _model_saves(self) -> Iterator[CodePlace]:
+        """Where a trainer of transformers or trl saves its model."""
+        for call in self.names.calls:
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if last_name(call) == "save_model" and owner is not None and self._is_trainer(owner):
+                yield place(call.func)
 
     def _saved(self, call: ast.Call) -> ast.expr | None:
         """The model whose state a call saves, if it is not gathered for it."""

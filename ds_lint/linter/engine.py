@@ -83,7 +83,7 @@ def _that_concern(config: Config, rules: Iterable[Rule], keys: set[str]) -> list
 
 def _kind_of_own_rules(config: Config) -> Kind | None:
     """The kind of the rules about what a config is written in, if that has rules of its own."""
-    if config.accelerate is not None:
+    if config.accelerate is not None or config.document.kind == "TrainingArguments":
         return "accelerate"
     if config.call is not None:
         return "call"

@@ -20,6 +20,8 @@ def from_document(document: Document, basis: Basis) -> Config:
         return _from_accelerates(document, basis)
     if document.kind == "recipe":
         return _from_recipe(document, basis)
+    if document.kind == "TrainingArguments":
+        return _from_arguments(document, basis)
     if document.kind != "deepspeed":
         return _from_call(document, basis)
     root = document.root or Node("missing", Span(0, 0))
@@ -110,6 +112,18 @@ def _flags_beside(document: Document, basis: Basis) -> list[Member]:
         Member(name, Span(0, 0), Node("template" if value is None else "string", Span(0, 0), value or ""))
         for name, value in launch.launch.surroundings.options
     ]
+
+
+def _from_arguments(document: Document, basis: Basis) -> Config:
+    """No config of DeepSpeed, but the training arguments that set FSDP up; the call has them if nothing else tells."""
+    basis = basis.but(stack="trainer")
+    if basis.facts.training is None and document.command is None:
+        from ds_lint.semantics.fsdp_arguments import arguments_of_call
+
+        facts = basis.facts.copy()
+        facts.training = arguments_of_call(document)
+        basis = basis.but(facts=facts)
+    return Config(document, Node("missing", Span(0, 0)), basis)
 
 
 def _from_call(document: Document, basis: Basis) -> Config:

@@ -286,6 +286,7 @@ class LaunchingProject:
             model = named_or_in(name, folder)
             facts.model = model if model is not None and facts.trains(model, is_here=folder is not None) else None
             facts.checkpoint = self.checkpoint_of(facts, file.path)
+            facts.fsdp_config = self._fsdp_config_of(facts, file.path)
             facts.variables = self.variables.of(facts)
             facts.port_taken = taken.get(place)
             if launch.path == file.path:
@@ -293,6 +294,15 @@ class LaunchingProject:
             if not facts.written and by_cell and not facts.named_configs:
                 facts.written = _lines_of(_of_script(launch, file))  # the script may hold the config itself
             yield facts
+
+    def _fsdp_config_of(self, facts: LaunchFacts, by: str) -> Document | None:
+        """The JSON that ``fsdp_config`` of the training arguments names."""
+        given = facts.training.given.get("fsdp_config") if facts.training is not None else None
+        name = given.value if given is not None else None
+        if not isinstance(name, str) or not name.endswith(".json"):
+            return None
+        path = self.located(facts.launch, name, by)
+        return self.document_at(path) if path is not None else None
 
     def _whole_paths(self, facts: LaunchFacts, file: LaunchFile) -> Iterator[str]:
         """The files that a launch names, and the one that writes its config."""

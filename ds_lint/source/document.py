@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which
     # names one or holds it, the keywords of a call of a class, or the name of a strategy that ``Trainer`` or ``Fabric``
-    # of Lightning takes; one follows from the others.
-    Kind = Literal["deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric"]
+    # of Lightning takes; one follows from the others. Training arguments that set FSDP up are no config of DeepSpeed.
+    Kind = Literal[
+        "deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric",
+        "TrainingArguments",
+    ]  # fmt: skip
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
 UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is

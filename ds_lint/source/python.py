@@ -17,6 +17,7 @@ from ds_lint.source.document import UNDEFINED, UNPARSED, Document, SyntaxIssue
 from ds_lint.source.embedding import embedded
 from ds_lint.source.parts import Part, Places
 from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
+from ds_lint.source.python_fsdp import argument_calls
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_offsets import Offsets
 from ds_lint.source.python_syntax import parsed
@@ -102,7 +103,8 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document.kind, document.stack = made.maker.name, made.maker.stack
             document.is_fragment |= changes_configs(names)
             document.taker = values.keywords(made.taker).node if made.taker is not None else None
-    found |= {(one.root.span.start, ""): one for one in _named(names, values, text, path) if one.root is not None}
+    others = (*_named(names, values, text, path), *_of_arguments(names, values, text, path))
+    found |= {(one.root.span.start, ""): one for one in others if one.root is not None}
     found |= {(one.root.span.start, ""): one for one in _in_texts(names, values, text, path) if one.root is not None}
     taken = [values.span(one) for one in (*values.dicts, *_for_inference(names)) if isinstance(one, ast.expr)]
     taken.sort(key=lambda span: span.start, reverse=True)
@@ -209,6 +211,14 @@ def _named(names: ModuleNames, values: Values, text: str, path: str) -> Iterator
             document = _document(PythonValue(word), text, path)
             document.kind, document.stack = maker.name, maker.stack
             yield document
+
+
+def _of_arguments(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
+    """The training arguments that set FSDP up."""
+    for call in argument_calls(names):
+        document = _document(values.keywords(call), text, path)
+        document.kind, document.stack = "TrainingArguments", "trainer"
+        yield document
 
 
 def _looks_like_a_config(node: Node) -> bool:

@@ -84,7 +84,7 @@ def said(case: dict[str, Any]) -> tuple[list[str], list[str]]:
     if not arguments.argument.value:
         return [], list(case["fsdp_config"])
     unread = {name for name, _, _ in arguments.unread()}
-    return [what for what, _ in arguments.refusals()], [name for name in case["fsdp_config"] if name in unread]
+    return [what for _, what, _ in arguments.refusals()], [name for name in case["fsdp_config"] if name in unread]
 
 
 def assert_agreement(cases: list[dict[str, Any]], folder: Path) -> None:

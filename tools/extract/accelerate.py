@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from tools.extract import accelerate_fsdp as fsdp
+from tools.extract import accelerate_fsdp_before as fsdp_before
 from tools.extract import accelerate_settings as settings
 from tools.extract import source
 from tools.extract.config_use import Use, collected, fill, inserts, overwrites
@@ -86,8 +87,16 @@ def extract(tree: Path) -> Facts:
         "launchers": dict(settings.launcher_reads(package)),
         "words": {**dict(settings.words(package, dataclasses)), **dict(fsdp.words(package))},
         "fsdp_variables": {} if source.predates(package, "0.17") else dict(fsdp.variables(package)),
-        "fsdp_plugin": {} if source.predates(package, "0.34") else fsdp.fields(dataclasses),
+        "fsdp_plugin": _fsdp_plugin(package, dataclasses),
     }
+
+
+def _fsdp_plugin(package: Path, dataclasses: ast.Module) -> Facts:
+    """The fields of the plugin for FSDP that variables set."""
+    if source.predates(package, "0.17"):
+        return {}
+    is_before = source.predates(package, fsdp_before.UNTIL)
+    return fsdp_before.fields(dataclasses) if is_before else fsdp.fields(dataclasses)
 
 
 def _verify_nothing_hides(stages: list[Stage], raising: set[str]) -> None:

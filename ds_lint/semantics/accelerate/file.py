@@ -102,8 +102,7 @@ class AccelerateFile:
         launch = self.launch
         if launch is None or launch.distributed_type != "FSDP" or launch.table("fsdp_plugin"):
             return []
-        what = "values of FSDP settings" if launch.table("fsdp_variables") else "FSDP settings"
-        return [f"{what} (checked since accelerate {beginning('accelerate', 'fsdp_plugin')})"]
+        return [f"FSDP settings (checked since accelerate {beginning('accelerate', 'fsdp_plugin')})"]
 
     def named_config(self) -> str | None:
         """What the settings name as the DeepSpeed config; None if they name none."""

@@ -1,7 +1,7 @@
 """What the plugin for FSDP, which ``Accelerator()`` makes, reads of the settings of a launch.
 
 Source: ``FullyShardedDataParallelPlugin`` in ``accelerate/utils/dataclasses.py``, which gets every setting as the text
-of an environment variable. Up to accelerate 0.33 it keeps them in other ways, and nothing is claimed.
+of an environment variable. Up to accelerate 0.33 it compares words as they are written.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class FsdpPlugin(Record):
         """The member of this key."""
         root = self._launch.root
         member = root.member("fsdp_config") or root.member("distributed_type")
+        if member is None and self._launch.is_command:
+            member = next((one for one in self._launch.flags if one.key == "use_fsdp"), None)
         assert member is not None  # noqa: S101 - FSDP is on
         return member
 
@@ -80,7 +82,9 @@ class FsdpPlugin(Record):
     def policy(self) -> Any:
         """The policy by which the model is wrapped, in capital letters."""
         text = self.text("auto_wrap_policy")
-        return text if text is UNKNOWN else text.upper()
+        if text is UNKNOWN or "takes" not in self._fields.get("auto_wrap_policy", {}):
+            return text if text is UNKNOWN else text.upper()
+        return text if text in (TRANSFORMER, SIZE) else NO_WRAP
 
     @property
     def state_dict_type(self) -> Any:
@@ -106,6 +110,8 @@ class FsdpPlugin(Record):
         value = self._launch.value(name) if name is not None else None
         if value is UNKNOWN:
             return UNKNOWN
+        if self._launch.variables and name not in self._launch.exported:
+            name = None  # without a command of accelerate, none of its defaults
         if name is None or (value is None and facts.get("if_given")):
             otherwise = self._fields.get(field, {}).get("otherwise")
             return otherwise.get(str(self.version), UNKNOWN) if isinstance(otherwise, dict) else otherwise

@@ -46,6 +46,8 @@ def fsdp_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 def _loading(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
     """The two switches that the launch compares; any text counts as on."""
     loading, syncing = launch.setting(LOADING), launch.setting(SYNCING)
+    if launch.variables:
+        return  # no command of accelerate
     if UNKNOWN not in (loading.value, syncing.value) and loading.value and not syncing.value and syncing.member:
         yield of(
             syncing,
@@ -78,12 +80,32 @@ def _values(launch: AccelerateLaunch, plugin: FsdpPlugin) -> Iterator[LaunchRefu
         elif facts.get("kind") == "integer" and not is_integer(text):
             advice = "Write a number such as 100000000; YAML reads 1e8 as a string."
             yield _field(plugin, field, "not a whole number", advice)
+        elif "takes" in facts:
+            yield from _values_as_written(launch, plugin, field, text, facts["takes"])
         elif field == "auto_wrap_policy" and text.upper() not in launch.words("FSDP_AUTO_WRAP_POLICY"):
             yield _not_a_word(plugin, field, launch.words("FSDP_AUTO_WRAP_POLICY"))
         elif field in _WORDS and not _is_word(text, launch.words(_WORDS[field]), field):
             yield _not_a_word(plugin, field, launch.words(_WORDS[field]))
         elif field == "state_dict_type" and plugin.version == 2:
             yield from _state_dict_type(launch, plugin, facts)
+
+
+def _values_as_written(
+    launch: AccelerateLaunch, plugin: FsdpPlugin, field: str, text: str, takes: list[str]
+) -> Iterator[LaunchRefusal]:
+    """A text that older releases do not find among the words of an enumeration, or that is no number of torch's."""
+    words = launch.words(_WORDS[field]) if field in _WORDS else []
+    is_number = "numbers" in takes and is_integer(text) and 0 < int(text) <= max(len(words), _OF_TORCH)
+    if not takes or is_number or ("words" in takes and text in words):
+        return
+    if "words" in takes:
+        yield _not_a_word(plugin, field, words)
+    else:
+        advice = f"Write the number: {', '.join(f'{number} for {word}' for number, word in enumerate(words, 1))}."
+        yield _field(plugin, field, f"not a number, which accelerate {launch.release} needs", advice)
+
+
+_OF_TORCH = 5  # strategies that torch has a number for
 
 
 def _is_word(text: str, words: list[str], field: str) -> bool:
@@ -116,10 +138,21 @@ def _layer_classes(plugin: FsdpPlugin) -> Iterator[LaunchRefusal]:
     text = plugin.text("transformer_cls_names_to_wrap")
     if plugin.policy != TRANSFORMER or text in (UNKNOWN, None):
         return
+    setting = plugin.setting("transformer_cls_names_to_wrap")
+    name = "fsdp_transformer_layer_cls_to_wrap"
+    if not text and setting.member is None:
+        policy = plugin.setting("auto_wrap_policy")
+        yield LaunchRefusal(
+            policy.path,
+            policy.member,
+            f"`{name}` is missing, and this release does not ask the model: `accelerator.prepare` raises",
+            f"Write the class of the layers, such as `{name}: LlamaDecoderLayer`.",
+            stage="initialize",
+            label="without the class of the layers",
+        )
+        return
     wrong = [name for name in text.split(",") if not name.isidentifier()]
     if wrong:
-        setting = plugin.setting("transformer_cls_names_to_wrap")
-        name = "fsdp_transformer_layer_cls_to_wrap"
         yield LaunchRefusal(
             setting.path,
             setting.member,
