@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which
     # names one or holds it, the keywords of a call of a class, or the name of a strategy that ``Trainer`` or ``Fabric``
-    # of Lightning takes; one follows from the others.
-    Kind = Literal["deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric"]
+    # of Lightning takes; one follows from the others. "FSDP" is a script that uses FSDP of torch by itself.
+    Kind = Literal[
+        "deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric", "FSDP"
+    ]  # fmt: skip
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
 UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is
@@ -119,9 +121,14 @@ class Document:
         return any(issue.kind == ABSENT for issue in self.issues)
 
     @property
+    def is_of_fsdp(self) -> bool:
+        """Whether this is a script that uses FSDP of torch by itself, whatever configs it has beside that."""
+        return self.kind == "FSDP"
+
+    @property
     def has_config(self) -> bool:
         """Whether there is a config in it that can be read."""
-        return not (self.is_unparsed or self.is_of_names)
+        return not (self.is_unparsed or self.is_of_names or self.is_of_fsdp)
 
     @property
     def is_in_yaml(self) -> bool:

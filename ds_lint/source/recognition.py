@@ -14,6 +14,7 @@ _MARKS = (
     b"train_micro_batch", b"train_batch_size", b"wall_clock_breakdown", b"steps_per_print", b"gradient_clipping",
     b"zero_allow_untested", b"zero_force_ds", b"activation_checkpointing", b"offload_optimizer", b"offload_param",
     b"loss_scale_window", b"compute_environment", b"distributed_type", b"DeepSpeedPlugin", b"DeepSpeedStrategy",
+    b"FullyShardedDataParallel", b"fully_shard",
 )  # fmt: skip
 _SPELLED = rb"zero.?optimi[sz]|strategy\W{1,6}deepspeed|deepspeed_stage_\d"
 _MARK = rb"|".join((_SPELLED, *_MARKS))
