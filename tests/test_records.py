@@ -26,6 +26,7 @@ FILES = {
     "deepspeed": records.DeepSpeedStore,
     "documentation": records.Documentation,
     "families": records.Families,
+    "fsdp": records.FsdpStore,
     "gpus": records.Gpus,
     "launchers": dict[str, records.LauncherOptions],
     "model_classes": records.ModelClasses,

@@ -99,6 +99,10 @@ def _has_absent_names(config: Config) -> bool:
     return config.foreign == "names"
 
 
+def _uses_fsdp(config: Config) -> bool:
+    return config.foreign == "fsdp"
+
+
 # Those whose rules have nothing to say about a config without this.
 FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_filled_in, ("agreement",)),
@@ -119,6 +123,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
     (_has_absent_names, ("names",)),
+    (_uses_fsdp, ("fsdp_scripts",)),
 )
 
 # Those whose rules look at one key and its value: what they find in a fragment holds whatever other keys it gets.

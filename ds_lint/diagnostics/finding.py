@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     # recipe of a training framework, a training run, or two releases.
     Kind = Literal["config", "syntax", "accelerate", "call", "recipe", "run", "comparison", "project"]
     # A file that is not a config at all; one with names that lead nowhere may have configs in other documents.
-    Foreign = Literal["yaml", "binary", "python", "names"]
+    Foreign = Literal["yaml", "binary", "python", "names", "fsdp"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # most severe first
 

@@ -471,6 +471,32 @@ class TorchStore(Store):
     schedulers: dict[str, Defaults]
 
 
+class FsdpFacts(TypedDict, total=False):
+    """How a name of ``FsdpStore`` is called, or which members it has; empty for anything else."""
+
+    parameters: list[str]
+    required: list[str]  # without a default
+    positional: int  # how many need no keyword, if others do
+    is_open: bool  # takes further keywords
+    members: list[str]  # of an enumeration
+
+
+class FsdpRun(FsdpFacts, Dated):
+    """The same in some releases."""
+
+
+class FsdpRecord(FsdpFacts, total=False):
+    """The same in all releases, or with ``runs`` in each."""
+
+    runs: list[FsdpRun]
+
+
+class FsdpStore(Store):
+    """``fsdp.json``: the modules of torch that are about FSDP and their names, by full name."""
+
+    names: dict[str, FsdpRecord]
+
+
 Torch = dict[TorchFamily, dict[str, Defaults]]  # in no file: the constructors of one release
 
 
@@ -715,6 +741,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["conversion"]) -> Conversion: ...
     @overload
     def __call__(self, name: Literal["torch"]) -> TorchStore: ...
+    @overload
+    def __call__(self, name: Literal["fsdp"]) -> FsdpStore: ...
     @overload
     def __call__(self, name: Literal["launchers"]) -> dict[str, LauncherOptions]: ...
     @overload

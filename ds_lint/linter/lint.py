@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.trace import Trace
     from ds_lint.linter.choice import Choice
     from ds_lint.semantics.basis import Basis
+    from ds_lint.semantics.config import Config
     from ds_lint.source.document import Document
 
 
@@ -28,10 +29,10 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         document,
         stack=config.stack,
         stacks=config.stacks,
-        target=config.knowledge.target,
+        target=_target(config),
         facts=config.facts.origins,
         missing=[
-            *(config.facts.missing(config.stack) if config.foreign != "names" else ()),
+            *(config.facts.missing(config.stack) if config.foreign not in ("names", "fsdp") else ()),
             *(config.accelerate.unchecked if config.accelerate is not None else ()),
         ],
         material=[*config.facts.training.documents] if config.facts.training else [],
@@ -41,6 +42,16 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
     launch = config.facts.launch
     report.material += launch.documents if launch is not None else []
     return report
+
+
+def _target(config: Config) -> Mapping[str, str]:
+    """The releases that a config is checked against: of a script with FSDP, that of torch alone."""
+    if config.foreign != "fsdp":
+        return config.knowledge.target
+    from ds_lint.knowledge.fsdp import newest_release
+
+    release = newest_release(config.basis.pins.get("torch"))
+    return {} if release is None else {"torch": release}
 
 
 def lint_for(

@@ -139,7 +139,7 @@ def _suppressed(files: list[FileReport]) -> str:
 
 def _target(files: list[FileReport]) -> str:
     """What the files were checked against, so that a clean result is not taken for more than it is."""
-    configs = [file for file in files if not file.document.is_of_names]
+    configs = [file for file in files if not (file.document.is_of_names or file.document.is_of_fsdp)]
     about_configs = (_stacks(configs), _missing(configs)) if configs else ()
     return "; ".join(part for part in (_targets(files), *about_configs) if part)
 

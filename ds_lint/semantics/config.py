@@ -153,7 +153,7 @@ class Config:
     def foreign(self) -> Foreign | None:
         """What the file is where it is not a config at all."""
         if not self.document.has_config:
-            return "python" if self.document.is_unparsed else "names"
+            return "python" if self.document.is_unparsed else "fsdp" if self.document.is_of_fsdp else "names"
         return "yaml" if self.is_yaml else "binary" if self.is_binary else None
 
     @property

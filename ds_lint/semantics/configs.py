@@ -22,6 +22,8 @@ def from_document(document: Document, basis: Basis) -> Config:
         return _from_recipe(document, basis)
     if document.kind == "TrainingArguments":
         return _from_arguments(document, basis)
+    if document.kind == "FSDP":
+        return Config(document, Node("missing", Span(0, 0)), basis)
     if document.kind != "deepspeed":
         return _from_call(document, basis)
     root = document.root or Node("missing", Span(0, 0))

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which
     # names one or holds it, the keywords of a call of a class, or the name of a strategy that ``Trainer`` or ``Fabric``
-    # of Lightning takes; one follows from the others. Training arguments that set FSDP up are no config of DeepSpeed.
+    # of Lightning takes; one follows from the others. "TrainingArguments" set FSDP up and are no config of DeepSpeed,
+    # "FSDP" is a script that uses FSDP of torch by itself.
     Kind = Literal[
         "deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric",
-        "TrainingArguments",
+        "TrainingArguments", "FSDP",
     ]  # fmt: skip
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
@@ -126,9 +127,14 @@ class Document:
         return any(issue.kind == ABSENT for issue in self.issues)
 
     @property
+    def is_of_fsdp(self) -> bool:
+        """Whether this is a script that uses FSDP of torch by itself, whatever configs it has beside that."""
+        return self.kind == "FSDP"
+
+    @property
     def has_config(self) -> bool:
         """Whether there is a config in it that can be read."""
-        return not (self.is_unparsed or self.is_of_names)
+        return not (self.is_unparsed or self.is_of_names or self.is_of_fsdp)
 
     @property
     def is_inline(self) -> bool:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from ds_lint.source import json as json_source
 from ds_lint.source.document import UNDEFINED, UNPARSED, Document, SyntaxIssue
 from ds_lint.source.embedding import embedded
+from ds_lint.source.fsdp import script_with_fsdp
+from ds_lint.source.languages import language_of
 from ds_lint.source.parts import Part, Places
 from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
 from ds_lint.source.python_fsdp import argument_calls
@@ -123,6 +125,8 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document = found[span.start, ""] = _document(value, text, path)
             document.is_fragment = True
     documents = [document for _, document in sorted(found.items(), key=lambda item: item[0][0])]
+    if language_of(path) == "python" and (script := script_with_fsdp(names, text, path)) is not None:
+        documents.append(script)
     addressed = comments(text)
     for index, document in enumerate(documents):
         document.index = index

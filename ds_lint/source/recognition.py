@@ -15,6 +15,7 @@ _MARKS = (
     b"zero_allow_untested", b"zero_force_ds", b"activation_checkpointing", b"offload_optimizer", b"offload_param",
     b"loss_scale_window", b"compute_environment", b"distributed_type", b"DeepSpeedPlugin", b"DeepSpeedStrategy",
     b"fsdp=", b"fsdp_config",
+    b"FullyShardedDataParallel", b"fully_shard",
 )  # fmt: skip
 _SPELLED = rb"zero.?optimi[sz]|strategy\W{1,6}deepspeed|deepspeed_stage_\d"
 _MARK = rb"|".join((_SPELLED, *_MARKS))

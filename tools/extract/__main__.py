@@ -19,7 +19,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from tools.extract import accelerate, deepspeed, lightning, models, torch, transformers, trl
+from tools.extract import accelerate, deepspeed, fsdp, lightning, models, torch, transformers, trl
 from tools.extract.reading import (
     ExtractionError,
     Parser,
@@ -67,6 +67,7 @@ LIBRARIES: dict[str, Library] = {
     "torch": torch,
     "models": models,  # of transformers
     "trl": trl,
+    "fsdp": fsdp,  # of torch
 }
 
 
