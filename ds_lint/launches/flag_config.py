@@ -1,6 +1,7 @@
 """A DeepSpeed config that is in no file: ``accelerate launch --use_deepspeed --zero_stage 3`` makes it from its flags.
 
-Another launcher has the variables that ``accelerate launch`` would set, such as ``ACCELERATE_DEEPSPEED_ZERO_STAGE``.
+Another launcher has the variables that ``accelerate launch`` would set, such as ``ACCELERATE_DEEPSPEED_ZERO_STAGE``. Or
+a word names a config that the training framework ships (``preset.py``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.knowledge import tables
 from ds_lint.launches.launch import last_line
+from ds_lint.launches.preset import FLAGS, Preset, place_of_word, preset_word
 from ds_lint.source.document import Document
 from ds_lint.source.languages import language_of
 from ds_lint.source.tree import Member, Node, Span
@@ -18,10 +20,12 @@ from ds_lint.source.tree import Member, Node, Span
 if TYPE_CHECKING:
     from typing import Any
 
+    from ds_lint.frameworks.record import FieldValues
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.word import Word
 
-MARKS = (b"--use_deepspeed", b"--use-deepspeed", b"ACCELERATE_USE_DEEPSPEED")  # one of which such a script has
+# One of which such a script has; the last two are the program and the flag of frameworks with configs of their own.
+MARKS = (b"--use_deepspeed", b"--use-deepspeed", b"ACCELERATE_USE_DEEPSPEED", b"swift", b"--accelerate_config")
 USED = "ACCELERATE_USE_DEEPSPEED"
 _COMMENT = re.compile(r"(?:(?<=\s)|^)#.*", re.MULTILINE)
 _CONFIG_FILE, _PRECISION = "ACCELERATE_DEEPSPEED_CONFIG_FILE", "ACCELERATE_MIXED_PRECISION"
@@ -29,8 +33,13 @@ _FILES = ("config_file", "deepspeed_config_file")
 
 
 def has_own_config(launch: Launch) -> bool:
-    """Whether a launch certainly makes a config from its flags: none names a file, and there are no others."""
+    """Whether a launch certainly makes a config from its flags: none names a file, and there are no others.
+
+    A config of its framework, which a word names, is in no file of the project either.
+    """
     around = launch.surroundings
+    if preset_word(launch) is not None:
+        return True
     if launch.deepspeed_config is not None:
         return False
     if launch.launcher != "accelerate":
@@ -55,8 +64,11 @@ def variables() -> dict[str, str]:
     return found
 
 
-def document_of_flags(launch: Launch, script: Document) -> Document:
-    """The config that a launch makes from its flags, which are in the text of a script."""
+def document_of_flags(launch: Launch, script: Document, value: FieldValues) -> Document:
+    """The config that a launch makes from its flags, which are in the text of a script.
+
+    ``value`` gives what the framework is started with, beside the config.
+    """
     document = Document(script.path, script.text, None, [])
     document.notebook = script.notebook
     language = language_of(script.path)
@@ -65,6 +77,12 @@ def document_of_flags(launch: Launch, script: Document) -> Document:
     document.kind, document.command = "accelerate", identity(launch)
     document.is_dict = True  # a run takes the config that is made
     command = _command(script, launch.line)
+    if (word := preset_word(launch)) is not None and (framework := launch.framework) is not None:
+        kind = framework.presets.kind if framework.presets is not None else "deepspeed"
+        place = place_of_word(script.text, command, FLAGS[kind], word)
+        document.kind, document.preset = kind, Preset(framework, word, place, value)
+        document.root, document.stack = Node("object", place, None, []), "trainer"
+        return document
     if has_variables(launch):
         members = [
             _variable(variable, name, launch.environment[variable], script.text, command)
@@ -81,7 +99,7 @@ def identity(launch: Launch) -> tuple[Any, ...]:
     """What tells a launch from the others of a project: whether it has variables comes first."""
     by_variables = has_variables(launch)
     given = tuple(launch.environment.items()) if by_variables else launch.surroundings.options
-    return by_variables, launch.path, launch.line, given
+    return by_variables, launch.path, launch.line, given, preset_word(launch)
 
 
 def _command(script: Document, line: int) -> Span:
