@@ -70,7 +70,7 @@ SEMANTICS_LAYERS = (
     ("evaluation",),
     ("arguments", "batch", "features", "fsdp_arguments", "launched_values", "refused_arguments", "related"),
     ("config",),
-    ("config_call",),
+    ("config_call", "preset_config"),
     ("accelerate",),
     ("architectures", "basis", "deepspeed_hosts", "made_config"),
 )

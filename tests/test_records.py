@@ -34,6 +34,7 @@ FILES = {
     "overlay": records.Overlay,
     "pairs": records.Pairs,
     "environment": records.VariableStore,
+    "presets": records.Presets,
     "recipes": records.Recipes,
     "peft": records.Peft,
     "published_models": records.PublishedModels,

@@ -88,7 +88,7 @@ def _is_call(config: Config) -> bool:
 
 
 def _is_recipe(config: Config) -> bool:
-    return config.document.kind == "recipe"
+    return config.document.kind == "recipe" or config.preset is not None
 
 
 def _has_issues(config: Config) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.knowledge.presets import holders, words_of
 from ds_lint.semantics.related import given_at
 from ds_lint.source.recognition import NAMES_CONFIG
 from ds_lint.source.tree import Span
@@ -62,6 +63,35 @@ def muon_without_parameters(config: Config) -> Iterator[Problem]:
         help="Use stage 2. Muon gets the parameters with two dimensions, and at stage 3 a loaded parameter has one.",
         label="trains with AdamW",
         related=_on_command_line(recipe, "use_muon"),
+    )
+
+
+@rule("DS674", "unknown-preset", severity="error", effects=("rejected",), kind="recipe")
+def unknown_preset(config: Config) -> Iterator[Problem]:
+    """A name that is no config of the framework, which reads any other word as a path or as JSON.
+
+    Sources: ``_init_deepspeed`` in ``swift/arguments/sft_args.py``, ``trl/cli/accelerate_config.py``.
+    """
+    one = config.preset
+    if one is None or one.release is None or one.is_there:
+        return
+    framework, word = one.named.framework, one.named.word
+    words = words_of(framework.name, one.release)
+    from difflib import get_close_matches
+
+    near = next(iter(get_close_matches(word, words, 1)), None)
+    parts = [f"Did you mean {near}?"] if near is not None else []
+    if (found := holders(framework.name, word)) is not None:
+        parts.append(f"{framework.name} {found[0]} to {found[1]} have `{word}`.")
+    if words:
+        parts.append(f"The names are {', '.join(words)}.")
+    yield Problem(
+        ("deepspeed",),
+        one.named.place,
+        f"{framework.name} {one.release} has no config `{word}`: the run stops when it reads its arguments",
+        rejected("initialize"),
+        help=" ".join(parts),
+        label="no such config",
     )
 
 

@@ -52,7 +52,7 @@ def config_in(document: Document, basis: Basis) -> Config:
 def _config_of_recipe(recipe: TrainingRecipe, basis: Basis) -> Config:
     """The config that a recipe holds or names."""
     path = recipe.document.path
-    if recipe.held is not None:
+    if recipe.held is not None or recipe.preset is not None:
         return configs.from_document(recipe.document, basis)
     if recipe.named is None:
         raise UnreadableConfigError(f"{path} names no DeepSpeed config in a file")

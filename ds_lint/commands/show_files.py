@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ds_lint.commands.documents import STANDARD_INPUT, complaints_into, documents
 from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
+from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import counted, shown_path, visible, width_of, wrap
@@ -89,7 +90,8 @@ def _config_node(document: Document) -> Node | None:
     if document.is_unparsed:
         return None
     if document.kind == "recipe":
-        return held(document)
+        preset = TrainingRecipe(document).preset
+        return held(document) if preset is None else Node("missing", preset.place)
     return document.root or Node("missing", Span(0, 0))
 
 
@@ -110,7 +112,9 @@ def _why(document: Document, by: str) -> str:
     if document.kind == "recipe":
         framework, keys = recipe_keys(document.root)
         return "; ".join(filter(None, (by, _recipe(framework, keys))))
-    if document.command is not None:
+    if document.preset is not None:
+        has = f"a command names `{document.preset.word}`, a config of {document.preset.framework.name}"
+    elif document.command is not None:
         has = "a command makes a config of its flags or variables"
     elif document.kind in ("deepspeed", "accelerate"):
         keys = telling_keys(document.root) if document.kind == "deepspeed" else accelerates_keys(document.root)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.documents import complaints_into
 from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
+from ds_lint.launches.preset import preset_word
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
@@ -123,6 +124,7 @@ def _about(file: LaunchFile, launch: Launch) -> Iterator[str]:
         yield f"{counted(launch.world_size, 'rank')}{nodes}"
     else:
         yield "number of ranks unknown"
+    preset = preset_word(launch)
     for name, value in (
         ("script", launch.script),
         ("recipe", _recipe(launch)),
@@ -130,7 +132,8 @@ def _about(file: LaunchFile, launch: Launch) -> Iterator[str]:
         ("Accelerate config", launch.accelerate_config),
     ):
         if value is not None:
-            yield f"{name} {visible(value)}"
+            whose = f" of {launch.framework.name}" if launch.framework is not None and value == preset else ""
+            yield f"{name} {visible(value)}{whose}"
     if launch.around and launch.launcher != launch.surroundings.around:
         yield f"within {launch.surroundings.around}"
     if launch.path != file.path:

@@ -19,7 +19,9 @@ from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.frameworks.trl import TRL
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
+from ds_lint.knowledge.presets import names_preset
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.preset import preset_in_recipe
 from ds_lint.source.recognition import NAMES_CONFIG, framework_keys, held
 from ds_lint.source.tree import Span, plain
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.records import Recipes, RecipeState
+    from ds_lint.launches.preset import Preset
     from ds_lint.launches.word import Argument as CommandArgument
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
@@ -96,7 +99,15 @@ class TrainingRecipe:
         name = self.value(NAMES_CONFIG)
         if not isinstance(name, str) or name.lstrip().startswith("{"):
             return None
-        return None if name in self.record.presets else name
+        return None if names_preset(self.record.name, name) else name
+
+    @property
+    def preset(self) -> Preset | None:
+        """The config of the framework that the recipe names by a word; None if it names or holds another one."""
+        found = self.fields.get(NAMES_CONFIG)
+        node = self.document.root.get(NAMES_CONFIG) if self.document.root is not None else None
+        is_here = found is not None and found.document is self.document
+        return preset_in_recipe(self.record, node, self.value) if is_here else None
 
     @property
     def held(self) -> Node | None:

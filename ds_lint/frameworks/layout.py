@@ -1,8 +1,8 @@
-"""Where the source of a framework has what it makes of a recipe, for ``tools.extract.recipes``."""
+"""Where the source of a framework has what it makes of a recipe, and its configs, for ``tools.extract``."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class SourcePart(NamedTuple):
@@ -28,3 +28,17 @@ class SourceLayout(NamedTuple):
     loaders: tuple[str, ...] = ()  # functions that take over what was saved, by names that are not written out
     unread: tuple[str, ...] = ()  # classes in other modules, whose fields the store lacks
     has_several_configs: bool = False  # and no recipe tells which of them a script uses
+
+
+class PresetLayout(NamedTuple):
+    """Where the package of a framework has configs, each of which a word of the command line or a recipe names.
+
+    ``kind`` says what reads them: DeepSpeed, or ``accelerate launch``. The name of a file without its ending is the
+    word, unless the source has a dict ``mapping`` from words to names of files. ``changed`` is the attribute that holds
+    the config, of which the source sets keys.
+    """
+
+    kind: Literal["deepspeed", "accelerate"]
+    files: tuple[SourcePart, ...]
+    mapping: str = ""
+    changed: str = ""

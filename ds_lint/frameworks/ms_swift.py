@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.layout import PresetLayout, SourceLayout, SourcePart
 from ds_lint.frameworks.record import ALL, NO_WEIGHT, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
@@ -57,7 +57,15 @@ MS_SWIFT = Framework(
     Program({"swift": _COMMANDS}, "torchrun", processes=1),
     model="model",
     keys=frozenset(("quant_bits", "quant_method", "rlhf_type", "split_dataset_ratio", "train_type", "tuner_type")),
-    presets=("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload"),
+    presets=PresetLayout(
+        "deepspeed",
+        (
+            SourcePart("swift/config/zero*.json", since="4.0"),
+            SourcePart("swift/llm/ds_config/zero*.json", before="4.0"),
+        ),
+        mapping="deepspeed_mapping",
+        changed="self.deepspeed",
+    ),
     otherwise=("deepspeed_autotp_size", "rlhf_type", "sequence_parallel_size", "use_ray", "zero_hpz_partition_size"),
     adapter=_adapter,
     # swift/arguments/tuner_args.py

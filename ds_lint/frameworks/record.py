@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal, TypeAlias
 
-    from ds_lint.frameworks.layout import SourceLayout
+    from ds_lint.frameworks.layout import PresetLayout, SourceLayout
 
     # The value of a field of a recipe, or of a flag; None if it is not given.
     FieldValues: TypeAlias = Callable[[str], Any]
@@ -100,7 +100,7 @@ class Framework(NamedTuple):
     recipe_flag: str | None = "config"  # may name the recipe, too; None: only the first word does
     sweeps: str | None = None  # the option with which it trains several times, with other values than the recipe has
     renames: bool = False  # the training arguments are computed of fields with names of its own
-    presets: tuple[str, ...] = ()  # configs of its own, by the words that name them
+    presets: PresetLayout | None = None  # configs of its own, which words name
     otherwise: tuple[str, ...] = ()
     trains_otherwise: Callable[[FieldValues], bool] = lambda _value: False
     trains_all: tuple[str, str] | None = None  # the field, and its value, with which no parameter is frozen

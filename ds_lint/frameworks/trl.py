@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.layout import PresetLayout, SourceLayout, SourcePart
 from ds_lint.frameworks.record import NO_WEIGHT, OFF, TRUE, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ TRL = Framework(
     ),
     Program({"trl": _COMMANDS}, "accelerate"),
     model="model_name_or_path",
+    # ``resolve_accelerate_config_argument`` in trl/cli/accelerate_config.py; older releases have it in trl/cli.py
+    presets=PresetLayout("accelerate", (SourcePart("trl/accelerate_configs/*.yaml", since="0.18"),)),
     adapter=adapter,
     # trl/trainer/model_config.py
     adapters=AdapterFields(

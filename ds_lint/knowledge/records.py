@@ -662,6 +662,40 @@ class Recipes(TypedDict):
     frameworks: dict[str, RecipeFramework]
 
 
+PresetFacts = TypedDict(
+    "PresetFacts",
+    {"since": str, "until": str, "runs": "list[PresetFacts]", "is": JsonObject},
+    total=False,
+)  # a config that a framework ships: ``is`` has what the file contains
+
+
+class PresetChange(Dated, total=False):
+    """A key that a framework sets in the config of a run: the expression, and the conditions."""
+
+    runs: list[PresetChange]
+    value: str
+    only_if: list[str]
+
+
+class _PresetStore(TypedDict):
+    library: str
+    releases: list[str]  # oldest first
+    presets: dict[str, PresetFacts]  # by the word that names the config
+
+
+class PresetStore(_PresetStore, total=False):
+    """The configs of a framework."""
+
+    changes: dict[str, PresetChange]  # by the path of the key
+
+
+class Presets(TypedDict):
+    """``presets.json``."""
+
+    read_on: str
+    frameworks: dict[str, PresetStore]
+
+
 class PairConflict(TypedDict, total=False):
     """Releases of ``library`` that do not work with releases of ``other``; a bound that is missing is not there."""
 
@@ -751,6 +785,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["gpus"]) -> Gpus: ...
     @overload
     def __call__(self, name: Literal["allowances"]) -> Allowances: ...
+    @overload
+    def __call__(self, name: Literal["presets"]) -> Presets: ...
     @overload
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
     @overload

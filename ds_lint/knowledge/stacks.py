@@ -17,6 +17,9 @@ if TYPE_CHECKING:
         Defaults,
         Fill,
         ModelFacts,
+        PresetChange,
+        PresetFacts,
+        PresetStore,
         StackBehaviour,
         StackFacts,
         StackLibrary,
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
         TrainerFacts,
     )
 
-    Record = TypeVar("Record", StackFacts, ModelFacts, StackBehaviour, Defaults)
+    Record = TypeVar("Record", StackFacts, ModelFacts, StackBehaviour, Defaults, PresetFacts, PresetChange)
     Partial = dict[str, Any]  # what is to be a Fill or an Overwrite: each step below adds to it
 
 TRAINER_TABLES: tuple[StackTable, ...] = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
@@ -98,7 +101,7 @@ def records(store: StackStore, table: StackTable, release: str) -> dict[str, Sta
     return {name: run for name, run in runs if run is not None}
 
 
-def record_at(store: Store, record: Record, release: str) -> Record | None:
+def record_at(store: Store | PresetStore, record: Record, release: str) -> Record | None:
     """The facts of one record as a release of the store has it, or None where it has no such record."""
     order = {one: place for place, one in enumerate(store["releases"])}
     return _run(record, order, order[release])

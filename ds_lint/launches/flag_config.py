@@ -1,7 +1,8 @@
 """A config that is in no file: ``accelerate launch --use_deepspeed --zero_stage 3`` makes it from its flags.
 
 The flags behind ``--use_fsdp`` are the settings of FSDP, and ``--fsdp`` of the script is another way to set it up.
-Another launcher has the variables that ``accelerate launch`` would set, such as ``ACCELERATE_DEEPSPEED_ZERO_STAGE``.
+Another launcher has the variables that ``accelerate launch`` would set, such as ``ACCELERATE_DEEPSPEED_ZERO_STAGE``. Or
+a word names a config that the training framework ships (``preset.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.knowledge import tables
 from ds_lint.launches.launch import last_line
+from ds_lint.launches.preset import FLAGS, Preset, place_of_word, preset_word
 from ds_lint.source.document import Document
 from ds_lint.source.languages import language_of
 from ds_lint.source.tree import Member, Node, Span
@@ -19,12 +21,14 @@ from ds_lint.source.tree import Member, Node, Span
 if TYPE_CHECKING:
     from typing import Any
 
+    from ds_lint.frameworks.record import FieldValues
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.word import Word
 
-MARKS = (  # one of which such a script has
+# One of which such a script has; "swift" and "--accelerate_config" are of frameworks with configs of their own.
+MARKS = (
     b"--use_deepspeed", b"--use-deepspeed", b"ACCELERATE_USE_DEEPSPEED", b"--use_fsdp", b"--use-fsdp",
-    b"ACCELERATE_USE_FSDP", b"--fsdp",
+    b"ACCELERATE_USE_FSDP", b"--fsdp", b"swift", b"--accelerate_config",
 )  # fmt: skip
 _USED = {"ACCELERATE_USE_DEEPSPEED": "use_deepspeed", "ACCELERATE_USE_FSDP": "use_fsdp"}
 _OFF = dict.fromkeys(_USED, "false")
@@ -35,8 +39,13 @@ _OF_TRAINER = ("fsdp", "fsdp_config", "fsdp_transformer_layer_cls_to_wrap", "fsd
 
 
 def has_own_config(launch: Launch) -> bool:
-    """Whether a launch certainly makes a config from its flags: none names a file, and there are no others."""
+    """Whether a launch certainly makes a config from its flags: none names a file, and there are no others.
+
+    A config of its framework, which a word names, is in no file of the project either.
+    """
     around = launch.surroundings
+    if preset_word(launch) is not None:
+        return True
     if launch.deepspeed_config is not None:
         return False
     if has_fsdp_arguments(launch):
@@ -72,8 +81,11 @@ def variables() -> dict[str, str]:
     return found
 
 
-def document_of_flags(launch: Launch, script: Document) -> Document:
-    """The config that a launch makes from its flags, which are in the text of a script."""
+def document_of_flags(launch: Launch, script: Document, value: FieldValues) -> Document:
+    """The config that a launch makes from its flags, which are in the text of a script.
+
+    ``value`` gives what the framework is started with, beside the config.
+    """
     document = Document(script.path, script.text, None, [])
     document.notebook = script.notebook
     language = language_of(script.path)
@@ -82,6 +94,12 @@ def document_of_flags(launch: Launch, script: Document) -> Document:
     document.kind, document.command = "accelerate", identity(launch)
     document.is_dict = True  # a run takes the config that is made
     command = _command(script, launch.line)
+    if (word := preset_word(launch)) is not None and (framework := launch.framework) is not None:
+        kind = framework.presets.kind if framework.presets is not None else "deepspeed"
+        place = place_of_word(script.text, command, FLAGS[kind], word)
+        document.kind, document.preset = kind, Preset(framework, word, place, value)
+        document.root, document.stack = Node("object", place, None, []), "trainer"
+        return document
     if has_fsdp_arguments(launch):
         document.kind, document.stack = "TrainingArguments", "trainer"
         given = {name: launch.arguments[name] for name in _OF_TRAINER if name in launch.arguments}
@@ -105,7 +123,7 @@ def identity(launch: Launch) -> tuple[Any, ...]:
     """What tells a launch from the others of a project: whether it has variables comes first."""
     by_variables = has_variables(launch)
     given = tuple(launch.environment.items()) if by_variables else launch.surroundings.options
-    return by_variables, launch.path, launch.line, given
+    return by_variables, launch.path, launch.line, given, preset_word(launch)
 
 
 def _command(script: Document, line: int) -> Span:

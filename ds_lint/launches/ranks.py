@@ -6,11 +6,13 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.knowledge.presets import preset, release_of
 from ds_lint.launches import hostfile
 from ds_lint.launches.options import Parsed, arguments, parsed
 from ds_lint.launches.surroundings import OF_RANKS, has_hostfile, processes_of_mpirun
 from ds_lint.launches.word import Word
 from ds_lint.source.counts import count
+from ds_lint.source.tree import Span, node_of
 from ds_lint.source.yaml import parse as parse_yaml
 
 if TYPE_CHECKING:
@@ -221,9 +223,12 @@ def hostfile_of(call: LauncherCall) -> hostfile.Hostfile | None:
 
 
 def accelerate_root(call: LauncherCall) -> Node | None:
-    """The YAML of Accelerate that is named."""
+    """The YAML of Accelerate that is named, which may be one of the framework."""
     file = call.options.options.get("config_file")
     text = call.text_of(file) if file is not None else None
+    if text is None and file is not None and call.framework is not None:
+        values = preset(call.framework.name, file, release_of(call.framework.name, None))
+        return node_of(values, Span(0, 0)) if values is not None else None
     return parse_yaml(text, str(file)).root if text is not None else None
 
 

@@ -83,11 +83,13 @@ def _that_concern(config: Config, rules: Iterable[Rule], keys: set[str]) -> list
 
 def _kind_of_own_rules(config: Config) -> Kind | None:
     """The kind of the rules about what a config is written in, if that has rules of its own."""
+    if config.preset is not None and not config.preset.is_there:
+        return "recipe"
     if config.accelerate is not None or config.document.kind == "TrainingArguments":
         return "accelerate"
     if config.call is not None:
         return "call"
-    return "recipe" if config.document.kind == "recipe" else None
+    return "recipe" if config.document.kind == "recipe" or config.preset is not None else None
 
 
 def _concerns(rule: Rule, config: Config, keys: set[str], kind: Kind) -> bool:
@@ -118,13 +120,14 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         problem.help = f"{problem.help} {made_of.advice(problem.key)}"
     if config.document.kind == "recipe":
         problem.fix = None  # fixes are written for JSON and Python
-        key = ("deepspeed", *(key or ())) if is_about_keys else key
+        key = ("deepspeed", *(key or ())) if is_about_keys and config.preset is None else key
     if config.document.is_in_yaml:
         problem.fix = None  # what it writes would not be YAML
     if config.document.is_inline:
         problem.fix = None  # fixes are written for whole configs, in JSON and Python
         key = (*(config.document.keys_above or ()), *(key or ()))
-    filled = config.filled.get(problem.span)  # then the problem is about a value that is not written
+    # Then the problem is about a value that is not written; of a preset, all values are at one place.
+    filled = config.filled.get(problem.span) if config.preset is None else None
     message = _shortened(problem.message)
     if problem.fix is not None:
         problem.fix.title = _shortened(problem.fix.title)

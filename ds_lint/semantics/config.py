@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.accelerate.file import AccelerateFile
     from ds_lint.semantics.basis import Basis
     from ds_lint.semantics.config_call import ConfigCall
+    from ds_lint.semantics.preset_config import PresetConfig
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath, Member, Scalar
 
@@ -72,6 +73,7 @@ class Config:
         "is_upgrade",
         "knowledge",
         "policies",
+        "preset",
         "quoted",
         "remarkable",
         "root",
@@ -92,6 +94,7 @@ class Config:
         self.policies = basis.policies
         self.accelerate: AccelerateFile | None = None  # of a YAML of ``accelerate launch``, which ``root`` follows from
         self.call: ConfigCall | None = None  # of a class, which makes ``root`` of the keywords
+        self.preset: PresetConfig | None = None  # that a framework ships, of which the text has the name alone
         self.quoted: list[Document] = []  # files that findings refer to, which were read for their sake
         self.derived: dict[str, Any] = {}  # what ``once`` remembers: of each function its answer
         self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is checked, and what fills it
@@ -113,9 +116,9 @@ class Config:
         self.remarkable = [visit for visit in self.visits if visit.key is not None and visit.key.is_remarkable]
 
     @property
-    def maker(self) -> AccelerateFile | ConfigCall | None:
+    def maker(self) -> AccelerateFile | ConfigCall | PresetConfig | None:
         """What the config is made of, with settings of other names; None if the text is the config."""
-        return self.accelerate if self.accelerate is not None else self.call
+        return self.preset or (self.accelerate if self.accelerate is not None else self.call)
 
     @property
     def opening(self) -> Span:

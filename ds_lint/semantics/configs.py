@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 def from_document(document: Document, basis: Basis) -> Config:
     """The config in a document, with the values that the stack puts in place of ``"auto"`` where they are known."""
+    if document.preset is not None:
+        from ds_lint.semantics.preset_config import as_released  # few projects name one
+
+        document, of_framework = as_released(document, basis)
+        basis = basis.but(stack=basis.stack or document.stack)
+        config = _read(document, basis)
+        config.preset = of_framework
+        return config
+    return _read(document, basis)
+
+
+def _read(document: Document, basis: Basis) -> Config:
     if document.kind == "accelerate":
         return _from_accelerates(document, basis)
     if document.kind == "recipe":
@@ -56,7 +68,17 @@ def _from_recipe(document: Document, basis: Basis) -> Config:
 
     if basis.facts.recipe is None:  # else a launch starts with it
         basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))
-    config = Config(document, held(document) or Node("missing", Span(0, 0)), basis)
+    named, root, of_framework = (
+        basis.facts.recipe.preset if basis.facts.recipe is not None else None,
+        held(document),
+        None,
+    )
+    if named is not None and root is None:
+        from ds_lint.semantics.preset_config import preset_root  # few recipes name one
+
+        root, of_framework = preset_root(named, basis)
+    config = Config(document, root or Node("missing", Span(0, 0)), basis)
+    config.preset = of_framework
     if config.facts.training is None or config.root.kind != "object":
         return config
     from ds_lint.semantics.preparation.filled import fill_in
@@ -108,6 +130,10 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
 def _flags_beside(document: Document, basis: Basis) -> list[Member]:
     """The flags of the launch that names the YAML, which come before what is in it."""
     launch = basis.facts.launch
+    if launch is not None and document.preset is not None:
+        from ds_lint.semantics.preset_config import flags_beside
+
+        return flags_beside(launch.launch)
     if launch is None or document.command is not None or not launch.launch.names_yaml(document.path):
         return []
     return [

@@ -20,6 +20,7 @@ def rewritten(config: Config, values: Mapping[KeyPath, object], facts: Facts) ->
     for path, value in values.items():
         root = _with_value(root, path, value, config.opening)
     changed = Config(config.document, root, config.basis.but(facts=facts))
+    changed.preset = config.preset
     changed.accelerate, changed.call, changed.stacks = config.accelerate, config.call, config.stacks
     return fill_in(changed)
 

@@ -31,4 +31,5 @@ def flag_configs(path: str, directory: str) -> Iterator[Document]:
 
 def flag_config(facts: LaunchFacts) -> Document | None:
     """The config that a launch makes from its flags; None if it names one, or makes none."""
-    return document_of_flags(facts.launch, facts.document) if has_own_config(facts.launch) else None
+    value = facts.recipe.value if facts.recipe is not None else facts.launch.arguments.get
+    return document_of_flags(facts.launch, facts.document, value) if has_own_config(facts.launch) else None

@@ -101,6 +101,7 @@ class Session:
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
             facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources], path),
             policies=self._policies_in(settings),
+            pins=choice.pins,
             is_upgrade=bool(self.ends),
         )
         return LintContext(

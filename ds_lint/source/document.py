@@ -77,6 +77,7 @@ class Document:
         "notebook",
         "path",
         "places",
+        "preset",
         "root",
         "stack",
         "stand_ins",
@@ -97,6 +98,7 @@ class Document:
         self.kind: Kind = "deepspeed"
         self.named: Document | None = None  # by a recipe: the config, if it is found
         self.command: tuple[Any, ...] | None = None  # whose flags or variables are the config: what no other has
+        self.preset: Any = None  # which config of a framework it is, by the word that names it (``launches/preset.py``)
         self.index = 0  # among the configs of the file
         self.stack: str | None = None  # the stack that loads it, if its place in the file tells
         self.comments: list[Span] | None = None  # of the language of the file; None: those that hjson skips

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 LIBRARIES: tuple[Library, ...] = ("deepspeed", "transformers", "accelerate")
 # What they import, and of which some releases do not work with some of theirs; no config is checked against these.
 COMPANIONS = ("torch", "pydantic", "numpy")
-TRAINERS = ("trl",)  # whose releases a few rules about scripts look at, where the project pins one
+# Frameworks that train: configs that they ship, and what they reject, are those of the release that the project pins.
+TRAINERS = ("axolotl", "llamafactory", "ms-swift", "trl")
 PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS)
 
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
@@ -107,7 +108,7 @@ class Pin:
 
 def library_called(name: str) -> str | None:
     """The library or companion of this distribution name, whose case does not matter; None for any other name."""
-    lower = name.lower()
+    lower = name.lower().replace("_", "-")
     return lower if lower in PACKAGES else None
 
 

@@ -36,7 +36,7 @@ class AccelerateFile:
 
     def __init__(self, document: Document, knowledge: Knowledge, flags: Sequence[Member] = ()) -> None:
         root = document.root
-        self.is_command = document.command is not None
+        self.is_command = document.command is not None and document.preset is None
         self.launch: AccelerateLaunch | None = None
         if root is not None and root.kind == "object" and not document.issues:
             if self.is_command:

@@ -153,7 +153,7 @@ class Names:
     def _mixed_precision(self) -> Any:
         """What TrainingArguments tells Accelerate, with no word about it in the environment."""
         if not self._is_trainer:
-            maker, launch = self._config.maker, self._config.facts.launch
+            maker, launch = self._config.accelerate or self._config.call, self._config.facts.launch
             if maker is not None:
                 return maker.precision
             if launch is None:

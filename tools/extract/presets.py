@@ -1,0 +1,224 @@
+"""Bring ``schemas/presets.json`` up to new releases of the frameworks that ship configs.
+
+    python -m tools.extract.presets ms-swift 4.7.0 4.8.0
+    python -m tools.extract.presets TRL 1.17.0 --check
+    python -m tools.extract.presets --cache DIR [--check]
+
+The records of ``presets`` are those that a word names: ``is`` is the JSON, or the YAML, of the package. ``changes`` are
+the keys that the framework sets in the config of a run, whatever names that. Without a framework, all releases of the
+store are read again. Standard output is the change log.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING
+
+import yaml
+
+from ds_lint import frameworks
+from tools.extract import source
+from tools.extract.frameworks import SCHEMAS, Facts, is_of
+from tools.extract.history import at, changes, merged
+from tools.extract.reading import (
+    ExtractionError,
+    Parser,
+    earlier_than,
+    entry,
+    extracted,
+    refuse_losses,
+    status,
+    tree_of,
+    verify_releases,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ds_lint.frameworks.layout import PresetLayout
+    from ds_lint.frameworks.record import Framework
+
+STORE = SCHEMAS / "presets.json"
+FRAMEWORKS = {name: one for name, one in frameworks.FRAMEWORKS.items() if one.presets is not None}
+
+
+def extract(framework: Framework, tree: Path, release: str | None = None) -> Facts:
+    """The configs that a release ships, by the words that name them, and the keys that it sets in one."""
+    layout = framework.presets
+    if layout is None:
+        raise LookupError(f"the record of {framework.name} does not say where it has configs")
+    files = _files(layout, tree, release)
+    if not any(is_of(part, release) for part in layout.files):
+        return {"presets": {}}  # older than the first
+    words = _words(layout, tree) if layout.mapping else {path.stem: name for name, path in files.items()}
+    absent = sorted(set(words.values()) - set(files))
+    if absent or not words:
+        raise LookupError(f"there is no {', '.join(absent) or 'config'} in {tree}")
+    facts: Facts = {"presets": {word: {"is": _content(files[name])} for word, name in words.items()}}
+    if layout.changed:
+        facts["changes"] = dict(_changes(layout, tree))
+    return facts
+
+
+def _files(layout: PresetLayout, tree: Path, release: str | None) -> dict[str, Path]:
+    found = (path for part in layout.files if is_of(part, release) for path in sorted(tree.glob(part.what)))
+    return {path.name: path for path in found}
+
+
+def _content(path: Path) -> object:
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+
+
+def _modules(tree: Path, mark: str) -> Iterator[Path]:
+    """The modules of a package with this text."""
+    for path in sorted(tree.rglob("*.py")):
+        if mark in path.read_text(encoding="utf-8", errors="replace"):
+            yield path
+
+
+def _words(layout: PresetLayout, tree: Path) -> dict[str, str]:
+    """The files by the words that name them."""
+    nodes = (node for path in _modules(tree, layout.mapping) for node in ast.walk(source.parse(path)))
+    found = [
+        _mapping(node.value)
+        for node in nodes
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == layout.mapping
+    ]
+    if not found or any(one != found[0] for one in found):
+        raise LookupError(f"{layout.mapping} has {len(found)} meanings in {tree}")
+    return found[0]
+
+
+def _mapping(node: ast.expr) -> dict[str, str]:
+    """A dict of constants, or ``{name: f"{name}.json" for name in [...]}``."""
+    if not isinstance(node, ast.DictComp):
+        return dict(ast.literal_eval(node))
+    (loop,) = node.generators
+    names = ast.literal_eval(loop.iter)
+    if ast.unparse(node.key) != ast.unparse(loop.target) or not isinstance(node.value, ast.JoinedStr):
+        raise LookupError(f"the words are made by {source.brief(node)}")
+    before, after = ast.unparse(node.value)[2:-1].split(f"{{{ast.unparse(loop.target)}}}")
+    return {name: f"{before}{name}{after}" for name in names}
+
+
+def _changes(layout: PresetLayout, tree: Path) -> Iterator[tuple[str, Facts]]:
+    """The keys that functions set in the config, each with the value and the conditions."""
+    for path in _modules(tree, layout.changed.removeprefix("self.")):
+        for cls in (node for node in ast.walk(source.parse(path)) if isinstance(node, ast.ClassDef)):
+            for function in cls.body:
+                if isinstance(function, ast.FunctionDef) and layout.changed in ast.unparse(function):
+                    yield from _changed_by(function, cls.name, layout.changed)
+
+
+def _changed_by(function: ast.FunctionDef, cls: str, owner: str) -> Iterator[tuple[str, Facts]]:
+    for statement in source.statements(function):
+        node = statement.node
+        path = _path(node.targets[0], owner) if isinstance(node, ast.Assign) else None
+        if path is None or not isinstance(node, ast.Assign):
+            continue
+        only_if = [source.text(test, statement.names, {"self": ""}) for test in statement.only_if]
+        if cls.endswith("Config"):  # the arguments of one trainer, by its kind: ``swift/trainers/trainer_factory.py``
+            only_if.insert(0, f"rlhf_type == '{cls.removesuffix('Config').lower()}'")
+        value = node.value
+        if isinstance(value, ast.Dict):
+            (key,), (value,) = value.keys, value.values
+            path = (*path, ast.literal_eval(key)) if key is not None else path
+        yield ".".join(path), {"value": source.text(value, statement.names, {"self": ""}), "only_if": only_if}
+
+
+def _path(target: ast.expr, owner: str) -> tuple[str, ...] | None:
+    """The keys of an item below the owner: ``owner["a"]["b"]``, ``owner.setdefault("a", {})["b"]``."""
+    keys: list[str] = []
+    while not (is_owner := ast.unparse(target) == owner):
+        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+            keys.insert(0, str(target.slice.value))
+            target = target.value
+        elif isinstance(target, ast.Call) and ast.unparse(target.func).endswith(".setdefault"):
+            keys.insert(0, ast.literal_eval(target.args[0]))
+            target = target.func.value if isinstance(target.func, ast.Attribute) else target
+        else:
+            break
+    return tuple(keys) if is_owner and keys else None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 done, 1 the store differs (``--check``), 2 it cannot be done."""
+    return status(_run, _parser().parse_args(arguments))
+
+
+def _run(options: argparse.Namespace) -> int:
+    verify_releases(options.releases, options)
+    store: Facts = json.loads(STORE.read_text(encoding="utf-8"))
+    known = dict(store["frameworks"])
+    for name in FRAMEWORKS if options.framework is None else [_named(options.framework)]:
+        releases = known.get(name, {}).get("releases", []) if options.framework is None else options.releases
+        if not releases:
+            raise ExtractionError("name a release of the framework")
+        for release in releases:
+            known[name] = _with(name, release, known.get(name), options)
+    text = _text({**store, "frameworks": known})
+    if text == STORE.read_text(encoding="utf-8"):
+        return 0
+    if options.check:
+        sys.stderr.write(f"{STORE.name} differs\n")
+        return 1
+    today = datetime.now(timezone.utc).date().isoformat()
+    STORE.write_text(_text({"read_on": today, "frameworks": known}), encoding="utf-8", newline="\n")
+    sys.stderr.write(f"wrote {STORE.name}\n")
+    return 0
+
+
+def _named(word: str) -> str:
+    found = (name for name, one in FRAMEWORKS.items() if word.lower() in (name.lower(), one.package))
+    name = next(found, None)
+    if name is None:
+        raise ExtractionError(f"{word} is none of the frameworks with configs: {', '.join(FRAMEWORKS)}")
+    return name
+
+
+def _with(name: str, release: str, record: Facts | None, options: argparse.Namespace) -> Facts:
+    framework = FRAMEWORKS[name]
+    with tree_of(framework.package, release, options) as tree:
+        facts = extracted(partial(extract, framework, release=release), framework.package, release, tree)
+    record = record or {"library": framework.package, "releases": []}
+    earlier = earlier_than(release, record["releases"])
+    if earlier and release not in record["releases"]:
+        before = at(record, earlier)
+        refuse_losses(f"{framework.package} {release}", facts, earlier, before, options.allow_loss)
+        sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes(before, facts)))
+    return merged(record, release, facts)
+
+
+def _text(store: Facts) -> str:
+    """The store, with each list of releases and each config on one line."""
+    return f"{_written(store, 0)}\n"
+
+
+def _written(value: object, depth: int, name: str = "") -> str:
+    is_list = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    if isinstance(value, list) and is_list:
+        parts = [_written(one, depth + 1) for one in value]
+    elif isinstance(value, dict) and value and name != "is":
+        parts = [f"{json.dumps(key)}: {_written(one, depth + 1, key)}" for key, one in value.items()]
+    else:
+        return json.dumps(value, ensure_ascii=False)
+    begin, end = "[]" if is_list else "{}"
+    return f"{begin}\n" + ",\n".join(f"{' ' * (depth + 1)}{one}" for one in parts) + f"\n{' ' * depth}{end}"
+
+
+def _parser() -> Parser:
+    parser = Parser("python -m tools.extract.presets", __doc__.split("\n\n")[0] if __doc__ else None)
+    parser.add_argument("framework", nargs="?", help=", ".join(FRAMEWORKS))
+    parser.add_argument("releases", nargs="*", metavar="release")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
