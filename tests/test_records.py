@@ -33,6 +33,7 @@ FILES = {
     "overlay": records.Overlay,
     "pairs": records.Pairs,
     "environment": records.VariableStore,
+    "recipe_fields": records.RecipeFields,
     "recipes": records.Recipes,
     "peft": records.Peft,
     "published_models": records.PublishedModels,

@@ -623,6 +623,37 @@ class Recipes(TypedDict):
     frameworks: dict[str, RecipeFramework]
 
 
+class FrameworkField(TypedDict, total=False):
+    """A field of a framework: which releases have it, and what its type lets through, as far as that is certain."""
+
+    runs: list[FrameworkField]
+    since: str
+    until: str
+    kind: Literal["bool", "float", "int"]
+    is_list: bool
+    choices: list[Any]
+    commands: list[str]  # that have it, if some have not
+    is_read: bool  # no field, but something looks it up
+    specifier: str  # of requires: the releases of transformers
+
+
+class FrameworkFieldStore(TypedDict):
+    """The fields that the releases of a framework take."""
+
+    library: str
+    releases: list[str]  # oldest first
+    fields: dict[str, FrameworkField]
+    requires: dict[str, FrameworkField]
+
+
+class RecipeFields(TypedDict):
+    """``recipe_fields.json``."""
+
+    read_on: str
+    inherited: list[str]  # the fields of transformers' Seq2SeqTrainingArguments
+    frameworks: dict[str, FrameworkFieldStore]
+
+
 class PairConflict(TypedDict, total=False):
     """Releases of ``library`` that do not work with releases of ``other``; a bound that is missing is not there."""
 
@@ -712,6 +743,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["allowances"]) -> Allowances: ...
     @overload
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
+    @overload
+    def __call__(self, name: Literal["recipe_fields"]) -> RecipeFields: ...
     @overload
     def __call__(self, name: Literal["pairs"]) -> Pairs: ...
     @overload

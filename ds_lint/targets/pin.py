@@ -12,7 +12,8 @@ LIBRARIES: tuple[Library, ...] = ("deepspeed", "transformers", "accelerate")
 # What they import, and of which some releases do not work with some of theirs; no config is checked against these.
 COMPANIONS = ("torch", "pydantic", "numpy")
 TRAINERS = ("trl",)  # whose releases a few rules about scripts look at, where the project pins one
-PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS)
+FRAMEWORKS = ("axolotl", "llamafactory", "ms-swift")  # whose releases say which fields a recipe may have
+PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS, *FRAMEWORKS)
 
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
 
@@ -107,7 +108,7 @@ class Pin:
 
 def library_called(name: str) -> str | None:
     """The library or companion of this distribution name, whose case does not matter; None for any other name."""
-    lower = name.lower()
+    lower = name.lower().replace("_", "-")
     return lower if lower in PACKAGES else None
 
 
