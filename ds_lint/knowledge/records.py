@@ -634,6 +634,7 @@ class FrameworkField(TypedDict, total=False):
     choices: list[Any]
     commands: list[str]  # that have it, if some have not
     is_read: bool  # no field, but something looks it up
+    refused: str  # the message with which a value that is set is rejected
     specifier: str  # of requires: the releases of transformers
 
 

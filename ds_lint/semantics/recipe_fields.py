@@ -12,7 +12,7 @@ from ds_lint.knowledge.framework_fields import FrameworkFields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.options import is_flag
 from ds_lint.launches.recipe import recipe_of
-from ds_lint.semantics.refused_fields import RefusedField, refused_value, unknown_field
+from ds_lint.semantics.refused_fields import RefusedField, refused_field, refused_value, unknown_field
 from ds_lint.source.recognition import NAMES_CONFIG
 from ds_lint.source.tree import Span, plain
 
@@ -53,9 +53,13 @@ def refused_in_recipe(
     for name, argument in written.items():
         if not _NAME.fullmatch(name):
             continue
+        if argument.value is None and framework.ignores_unknown:
+            continue
         found = unknown_field(name, fields, command, set_too=recipe.fields)
         if found is None and name != NAMES_CONFIG:
-            found = refused_value(name, argument.value, fields, command)
+            found = refused_field(name, argument.value, fields) or refused_value(
+                name, argument.value, fields, command
+            )
         if found is not None:
             yield name, found
 

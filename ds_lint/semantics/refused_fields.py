@@ -146,16 +146,29 @@ def refused_value(
     shown = shown or name
     want = wanted[-1]
     framework = fields.framework.name
+    severe: Severity = "warning" if fields.is_open and not fields.is_pinned else "error"
     says = f"`{shown}` takes {want}, not {as_json(value)}"
     if is_flag or not fields.framework.converts_nothing:
         exact = f"{framework} {fields.releases[-1]}" if not fields.is_open and len(fields.releases) == 1 else framework
         what = "the training does not start" if is_flag else f"{exact} rejects the recipe"
-        return RefusedField(f"{says}: {what}", rejected("initialize"), "error", f"Write {want}.")
+        return RefusedField(f"{says}: {what}", rejected("initialize"), severe, f"Write {want}.")
     if found[-1] is not None and found[-1].get("kind") == "bool":
         message = f"`{shown}` is the text {as_json(value)}, which counts as true"
         return RefusedField(message, RISK, "warning", "Write `false` without quotes: a text that is not empty is true.")
     message = f"{says}: {framework} does not convert it"
     return RefusedField(message, RISK, "warning", f"Write {want}. What computes with the text raises.")
+
+
+def refused_field(name: str, value: Any, fields: FrameworkFields) -> RefusedField | None:
+    """Why every release in question rejects a field that it still has; None if one does not."""
+    found = [fields.facts(name, release) for release in fields.releases]
+    messages = [one.get("refused") if one is not None else None for one in found]
+    if not value or value is UNKNOWN or fields.own is not None or not all(messages):
+        return None
+    framework = fields.framework.name
+    severity: Severity = "warning" if fields.is_open else "error"
+    message = f"{framework} {_span(fields.releases)} rejects the recipe: {messages[-1]}"
+    return RefusedField(message, rejected("initialize"), severity, f"Remove `{name}`.")
 
 
 def _wanted(facts: FrameworkField | None, value: Any, fields: FrameworkFields, *, is_flag: bool) -> str:
@@ -185,8 +198,10 @@ def _wanted_of_flag(facts: FrameworkField, value: Any) -> str:
     if isinstance(value, list) and not facts.get("is_list"):
         words = value[:1]
     for word in words:
-        if word is UNKNOWN or isinstance(word, (dict, list)) or not _is_taken_as_word(str(word), facts):
-            return "" if word is UNKNOWN or isinstance(word, (dict, list)) else _words(facts)
+        if word is UNKNOWN or isinstance(word, list):
+            return ""
+        if not _is_taken_as_word(str(word), facts):
+            return _words(facts)
     return ""
 
 

@@ -138,8 +138,11 @@ def extract(layout: FieldLayout, tree: Path, release: str | None = None) -> Fact
             facts["commands"] = commands[name]
     if unknown := foreign - set(layout.foreign):
         raise LookupError(f"classes inherit from {', '.join(sorted(unknown))}, which are not known")
-    for name in _read_names(folder, layout) - set(fields):
+    read = _read_names(folder, layout)
+    for name in read.every - set(fields):
         fields[name] = {"is_read": True}
+    for name in read.replaced & set(fields):
+        fields[name] = {fact: known for fact, known in fields[name].items() if fact == "commands"}
     return {"fields": fields, "requires": {} if layout.is_pydantic else _requires(tree)}
 
 
@@ -168,6 +171,7 @@ def _own(cls: _Class, *, is_model: bool) -> Iterator[tuple[str, Facts]]:
     if not is_model and not any("dataclass" in ast.unparse(one) for one in cls.node.decorator_list):
         return
     converted = _converted(cls.node) if is_model else frozenset()
+    refused = dict(_refused(cls.node)) if is_model else {}
     for node in cls.node.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
@@ -175,6 +179,8 @@ def _own(cls: _Class, *, is_model: bool) -> Iterator[tuple[str, Facts]]:
         if name.startswith("_") or "ClassVar" in annotation or _is_made_later(node.value):
             continue
         facts = {} if name in converted else reading_of(annotation, is_model=is_model)
+        if name in refused:
+            facts = {"refused": refused[name]}
         yield name, facts
         for alias in _aliases(node.value):
             yield alias, facts
@@ -206,24 +212,61 @@ def _converted(cls: ast.ClassDef) -> frozenset[str]:
     return frozenset(names)
 
 
-def _read_names(folder: Path, layout: FieldLayout) -> set[str]:
-    """The names that validators and plugins look up beside the fields, which therefore are not without effect."""
-    found: set[str] = set()
-    for pattern in layout.readers:
-        for path in sorted(folder.glob(pattern)):
-            for node in ast.walk(parse(path)):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                    if node.func.attr in ("get", "pop", "setdefault"):
-                        found |= {one.value for one in node.args[:1] if isinstance(one, ast.Constant)}
-                elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-                    found.add(node.slice.value)
-                elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Constant):
-                    found.add(node.left.value)
-                elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "cfg":
-                    found.add(node.attr)
-                elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and "args.py" in path.name:
-                    found.add(node.target.id)
-    return {one for one in found if isinstance(one, str) and one.isidentifier()}
+def _refused(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """The fields that a validator rejects whatever they are, with its message."""
+    for function in (node for node in cls.body if isinstance(node, ast.FunctionDef)):
+        fields = [
+            part.value
+            for one in function.decorator_list
+            if isinstance(one, ast.Call) and ast.unparse(one.func).endswith("field_validator")
+            for part in one.args
+            if isinstance(part, ast.Constant)
+        ]
+        first, *_ = function.body
+        if len(fields) != 1 or not isinstance(first, ast.If) or not isinstance(first.body[-1], ast.Raise):
+            continue
+        test, raised = ast.unparse(first.test), first.body[-1].exc
+        message = raised.args[0] if isinstance(raised, ast.Call) and raised.args else None
+        is_set = test in (fields[0], f"{fields[0]} is not None")
+        if is_set and isinstance(message, ast.Constant) and isinstance(message.value, str):
+            yield fields[0], message.value
+
+
+class _Read(NamedTuple):
+    """The names that validators and plugins look up; ``replaced`` are those that may have another value afterwards."""
+
+    every: frozenset[str]
+    replaced: frozenset[str]
+
+
+def _read_names(folder: Path, layout: FieldLayout) -> _Read:
+    every, replaced = set[Any](), set[Any]()
+    for path in (path for pattern in layout.readers for path in sorted(folder.glob(pattern))):
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in ("get", "pop", "setdefault"):
+                    (every if node.func.attr == "get" else replaced).update(map(_text_of, node.args[:1]))
+            elif isinstance(node, ast.Subscript):
+                (every if isinstance(node.ctx, ast.Load) else replaced).add(_text_of(node.slice))
+            elif isinstance(node, (ast.List, ast.Set, ast.Tuple)) and len(node.elts) > 1:
+                replaced.update(map(_text_of, node.elts))
+            elif isinstance(node, ast.Dict):
+                replaced.update(_text_of(key) for key in node.keys if key is not None)
+            elif isinstance(node, ast.Compare):
+                every.add(_text_of(node.left))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "cfg":
+                every.add(node.attr)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and path.name == "args.py":
+                every.add(node.target.id)  # a field of a plugin
+    return _Read(_identifiers(every | replaced), _identifiers(replaced))
+
+
+def _text_of(node: ast.expr) -> Any:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _identifiers(found: set[Any]) -> frozenset[str]:
+    return frozenset(one for one in found if isinstance(one, str) and one.isidentifier() and len(one) > 1)
 
 
 def _requires(tree: Path) -> Facts:
