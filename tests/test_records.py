@@ -35,6 +35,7 @@ FILES = {
     "pairs": records.Pairs,
     "environment": records.VariableStore,
     "presets": records.Presets,
+    "recipe_fields": records.RecipeFields,
     "recipes": records.Recipes,
     "peft": records.Peft,
     "published_models": records.PublishedModels,

@@ -95,6 +95,27 @@ def unknown_preset(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS672", "field-not-taken", severity="error", effects=("rejected", "ignored", "risk"), kind="recipe")
+def field_not_taken(config: Config) -> Iterator[Problem]:
+    """A field of a recipe that its framework does not have, or whose value it does not take."""
+    recipe = config.facts.recipe
+    if recipe is None:
+        return
+    from ds_lint.semantics.recipe_fields import refused_in_recipe  # few configs are in or named by a recipe
+
+    for name, refused in refused_in_recipe(recipe, config.basis.pins, config.facts.launch):
+        yield Problem(
+            (name,),
+            _place(recipe, name),
+            refused.message,
+            refused.outcome,
+            help=refused.help,
+            label=refused.label,
+            severity=refused.severity,
+            related=_on_command_line(recipe, name),
+        )
+
+
 _PARTITIONS_PARAMETERS = 3
 _NOT_LOADED_IN_PARTITIONS = ("mixture_of_depths", "quantization_bit", "train_from_scratch", "use_kt", "use_unsloth")
 

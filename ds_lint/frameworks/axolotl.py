@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.layout import FieldLayout, FieldRoot, SourceLayout, SourcePart
 from ds_lint.frameworks.record import TRUE, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
@@ -82,4 +82,20 @@ AXOLOTL = Framework(
     attentions={"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"},
     splitting=("context_parallel_size", "tensor_parallel_size"),
     sequences=("sequence_parallel_degree",),
+    ignores_unknown=True,  # pydantic's default for what is no field
+    fields=FieldLayout(
+        "axolotl",
+        {
+            "train": (
+                FieldRoot(
+                    SourcePart("AxolotlInputConfig"),
+                    ("utils/schemas/config.py", "utils/config/models/input/v0_4_1/__init__.py"),
+                ),
+            )
+        },
+        foreign=("BaseModel",),
+        is_pydantic=True,
+        since="0.5.1",
+        readers=("cli/config.py", "integrations/*/args.py", "utils/config/models/**/*.py", "utils/schemas/*.py"),
+    ),
 )  # fmt: skip

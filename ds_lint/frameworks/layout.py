@@ -42,3 +42,26 @@ class PresetLayout(NamedTuple):
     files: tuple[SourcePart, ...]
     mapping: str = ""
     changed: str = ""
+
+
+class FieldRoot(NamedTuple):
+    """A class that a parser fills, and the modules of the package of which the first that is there has or imports it."""
+
+    part: SourcePart
+    modules: tuple[str, ...]
+
+
+class FieldLayout(NamedTuple):
+    """Where the source of a framework has the fields that its parser takes, for ``tools.extract.recipe_fields``.
+
+    ``roots`` are the classes by command; the empty one is any. ``foreign`` are bases of other libraries.
+    """
+
+    package: str  # as Python imports it
+    roots: dict[str, tuple[FieldRoot, ...]]
+    foreign: tuple[str, ...] = ()
+    since: str = "0"  # older releases are laid out in another way
+    is_pydantic: bool = False
+    readers: tuple[str, ...] = ()  # modules that look up further names
+    own: str = ""  # the folder with all classes of fields, if one has them
+    older: tuple[str, ...] = ()  # other names of the package

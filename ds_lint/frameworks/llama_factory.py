@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.layout import FieldLayout, FieldRoot, SourceLayout, SourcePart
 from ds_lint.frameworks.record import ALL, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import GivenFields
 
+_PARSED = {
+    "ModelArguments": "0", "DataArguments": "0", "FinetuningArguments": "0", "GeneratingArguments": "0",
+    "TrainingArguments": "0.9.2",
+}  # fmt: skip
 _BITS = ("2", "3", "4", "5", "6", "8")  # that it quantizes to
 
 
@@ -59,4 +63,14 @@ LLAMA_FACTORY = Framework(
     lengths=("cutoff_len",),
     attentions={"flash_attn": ""},
     fusing=("enable_liger_kernel", "use_unsloth"),
+    pairs_behind_recipe=True,  # ``OmegaConf.from_cli``
+    converts_nothing=True,  # ``HfArgumentParser.parse_dict``
+    # _TRAIN_ARGS of src/llamafactory/hparams/parser.py
+    fields=FieldLayout(
+        "llamafactory",
+        {"train": tuple(FieldRoot(SourcePart(one, since), ("hparams/parser.py",)) for one, since in _PARSED.items())},
+        foreign=("Seq2SeqTrainingArguments", "BaseTrainingArguments"),
+        own="hparams",
+        older=("llmtuner",),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.layout import PresetLayout, SourceLayout, SourcePart
+from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
 from ds_lint.frameworks.record import ALL, NO_WEIGHT, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def _aligned(given: GivenFields) -> Aligned | None:
     return Aligned(str(name), keeps if is_known else None)
 
 
+_ARGUMENTS = ("arguments/__init__.py", "llm/argument/__init__.py")
 _FILES = (
     SourcePart("swift/arguments/**/*.py", since="4.0"),
     SourcePart("swift/llm/argument/**/*.py", before="4.0"),
@@ -80,4 +81,20 @@ MS_SWIFT = Framework(
     fusing=("use_liger_kernel",),
     splitting=("deepspeed_autotp_size",),
     sequences=("sequence_parallel_size",),
+    takes_recipe_as_flags=True,  # swift/cli/main.py
+    # ``args_class`` of swift/pipelines/train and swift/llm/train
+    fields=FieldLayout(
+        "swift",
+        {
+            command: tuple(FieldRoot(part, _ARGUMENTS) for part in parts)
+            for command, parts in {
+                "sft": (SourcePart("TrainArguments", "3.0", "4.0"), SourcePart("SftArguments", "4.0")),
+                "pt": (SourcePart("TrainArguments", "3.0", "4.0"), SourcePart("PretrainArguments", "4.0")),
+                "rlhf": (SourcePart("RLHFArguments", "3.0"),),
+            }.items()
+        },
+        foreign=("HfSeq2SeqTrainingArguments", "HfTrainingArguments", "Seq2SeqTrainingArguments"),
+        since="3.0",
+        readers=("cli/main.py",),
+    ),
 )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal, TypeAlias
 
-    from ds_lint.frameworks.layout import PresetLayout, SourceLayout
+    from ds_lint.frameworks.layout import FieldLayout, PresetLayout, SourceLayout
 
     # The value of a field of a recipe, or of a flag; None if it is not given.
     FieldValues: TypeAlias = Callable[[str], Any]
@@ -117,3 +117,8 @@ class Framework(NamedTuple):
     fusing: tuple[str, ...] = ()  # the fields with which it uses kernels that keep less than those of transformers
     splitting: tuple[str, ...] = ()  # the fields by whose number the model is divided among ranks
     sequences: tuple[str, ...] = ()  # and each sequence
+    fields: FieldLayout | None = None  # what its parser takes
+    takes_recipe_as_flags: bool = False  # as if each field were a flag on the command line
+    converts_nothing: bool = False  # of a recipe: a text stays a text
+    ignores_unknown: bool = False  # in a recipe
+    pairs_behind_recipe: bool = False  # ``key=value`` on the command line, and no flags

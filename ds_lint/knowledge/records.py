@@ -696,6 +696,38 @@ class Presets(TypedDict):
     frameworks: dict[str, PresetStore]
 
 
+class FrameworkField(TypedDict, total=False):
+    """A field of a framework: which releases have it, and what its type lets through, as far as that is certain."""
+
+    runs: list[FrameworkField]
+    since: str
+    until: str
+    kind: Literal["bool", "float", "int"]
+    is_list: bool
+    choices: list[Any]
+    commands: list[str]  # that have it, if some have not
+    is_read: bool  # no field, but something looks it up
+    refused: str  # the message with which a value that is set is rejected
+    specifier: str  # of requires: the releases of transformers
+
+
+class FrameworkFieldStore(TypedDict):
+    """The fields that the releases of a framework take."""
+
+    library: str
+    releases: list[str]  # oldest first
+    fields: dict[str, FrameworkField]
+    requires: dict[str, FrameworkField]
+
+
+class RecipeFields(TypedDict):
+    """``recipe_fields.json``."""
+
+    read_on: str
+    inherited: list[str]  # the fields of transformers' Seq2SeqTrainingArguments
+    frameworks: dict[str, FrameworkFieldStore]
+
+
 class PairConflict(TypedDict, total=False):
     """Releases of ``library`` that do not work with releases of ``other``; a bound that is missing is not there."""
 
@@ -789,6 +821,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["presets"]) -> Presets: ...
     @overload
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
+    @overload
+    def __call__(self, name: Literal["recipe_fields"]) -> RecipeFields: ...
     @overload
     def __call__(self, name: Literal["pairs"]) -> Pairs: ...
     @overload

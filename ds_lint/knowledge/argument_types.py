@@ -1,0 +1,93 @@
+"""What the type of a field lets through, as HfArgumentParser reads a flag and as pydantic validates a value.
+
+Only what is certain: numbers, truth values and words from a list. Of any other type nothing is known.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KINDS = ("bool", "float", "int")
+_LISTS = ("List", "list", "Sequence")
+_NONE = "None"
+
+
+def reading_of(annotation: str, *, is_model: bool = False) -> dict[str, Any]:
+    """``kind`` of the value, ``is_list`` if there are several, ``choices`` if it is one of these; empty if unknown.
+
+    ``is_model`` says that pydantic validates it, which takes a value that any part of a union takes. Of ``str`` or
+    something else, HfArgumentParser takes the other.
+    """
+    try:
+        parts = list(_parts(ast.parse(annotation, mode="eval").body))
+    except SyntaxError:
+        return {}
+    texts = [part for part in parts if ast.unparse(part) != _NONE]
+    if is_model:
+        return _of_model(texts)
+    if _is_named(texts, "str") and len(texts) > 1:
+        if len(parts) > 2:  # noqa: PLR2004 - with None, it depends on the order
+            return {}
+        texts = [part for part in texts if ast.unparse(part) != "str"]
+    if len(texts) != 1:
+        return {}
+    (part,) = texts
+    if isinstance(part, ast.Subscript) and ast.unparse(part.value).split(".")[-1] in _LISTS:
+        inner = _single(part.slice)
+        return {**inner, "is_list": True} if inner else {"is_list": True}
+    return _single(part)
+
+
+def _of_model(parts: list[ast.expr]) -> dict[str, Any]:
+    found = [_single(part) for part in parts]
+    if not found or not all(found):
+        return {}
+    kinds = {one.get("kind") for one in found}
+    if kinds == {None}:
+        return {"choices": [choice for one in found for choice in one["choices"]]}
+    if len(found) == 1:
+        return found[0]
+    return {"kind": "float"} if kinds == {"int", "float"} else {}
+
+
+def _single(part: ast.expr) -> dict[str, Any]:
+    name = ast.unparse(part)
+    if name in _KINDS:
+        return {"kind": name}
+    if isinstance(part, ast.Subscript) and ast.unparse(part.value).split(".")[-1] == "Literal":
+        elements = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+        choices = [one.value for one in elements if isinstance(one, ast.Constant)]
+        return {"choices": choices} if len(choices) == len(elements) else {}
+    return {}
+
+
+def _parts(node: ast.expr) -> Iterator[ast.expr]:
+    """The members of a union."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from _parts(ast.parse(node.value, mode="eval").body)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        yield from _parts(node.left)
+        yield from _parts(node.right)
+    elif isinstance(node, ast.Subscript):
+        name = ast.unparse(node.value).split(".")[-1]
+        elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if name == "Optional":
+            yield from _parts(elements[0])
+            yield ast.Constant(None)
+        elif name == "Union":
+            for one in elements:
+                yield from _parts(one)
+        elif name == "Annotated":
+            yield from _parts(elements[0])
+        else:
+            yield node
+    else:
+        yield node
+
+
+def _is_named(parts: list[ast.expr], name: str) -> bool:
+    return any(ast.unparse(part) == name for part in parts)

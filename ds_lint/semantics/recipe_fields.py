@@ -1,0 +1,142 @@
+"""The fields of a recipe, and the arguments of the command that starts a framework, that it does not take."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.diagnostics.finding import Related
+from ds_lint.facts.own_framework import own_fields
+from ds_lint.frameworks import FRAMEWORKS
+from ds_lint.knowledge.framework_fields import FrameworkFields
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.options import is_flag
+from ds_lint.launches.recipe import recipe_of
+from ds_lint.semantics.refused_fields import RefusedField, refused_field, refused_value, unknown_field
+from ds_lint.source.recognition import NAMES_CONFIG
+from ds_lint.source.tree import Span, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.facts.training_recipe import TrainingRecipe
+    from ds_lint.frameworks.record import Framework
+    from ds_lint.launches.word import Argument, Word
+    from ds_lint.source.document import Document
+    from ds_lint.targets.pin import Pin
+
+_NAME = re.compile(r"[A-Za-z_][\w-]*")  # else a person is to replace it, or a template does
+_SWITCHES_OFF = ("ALLOW_EXTRA_ARGS", "USE_MCA", "USE_V1")  # with which LLaMA-Factory takes other fields
+_TAKES_ALL = "ignore_args_error"  # of ms-swift
+
+
+class RefusedArgument(NamedTuple):
+    """A word of a command line, or a field of the recipe that it names, with its place and what happens."""
+
+    refused: RefusedField
+    document: Document
+    span: Span
+    name: str
+
+
+def refused_in_recipe(
+    recipe: TrainingRecipe, pins: Mapping[str, Pin], launch: LaunchFacts | None
+) -> Iterator[tuple[str, RefusedField]]:
+    """What the framework of a recipe does not take of it, as far as the recipe itself says it."""
+    framework = FRAMEWORKS.get(recipe.framework)
+    if framework is None or framework.fields is None or _takes_others(framework, launch, recipe):
+        return
+    fields = FrameworkFields(framework, pins, own_fields(framework, recipe.document.path))
+    command = _command(framework, launch)
+    written = {name: one for name, one in recipe.fields.items() if recipe.place_of(name) is not None}
+    for name, argument in written.items():
+        if not _NAME.fullmatch(name):
+            continue
+        if argument.value is None and framework.ignores_unknown:
+            continue
+        found = unknown_field(name, fields, command, set_too=recipe.fields)
+        if found is None and name != NAMES_CONFIG:
+            found = refused_field(name, argument.value, fields) or refused_value(
+                name, argument.value, fields, command
+            )
+        if found is not None:
+            yield name, found
+
+
+def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[RefusedArgument]:
+    """What the framework does not take of the command that starts it, and of a recipe that names no config."""
+    framework = launch.launch.framework
+    recipe = launch.recipe
+    if framework is None or framework.fields is None or _takes_others(framework, launch, recipe):
+        return
+    fields = FrameworkFields(framework, pins, own_fields(framework, launch.document.path))
+    command = _command(framework, launch)
+    for word, name, value in _arguments(launch, framework):
+        found = unknown_field(name, fields, command, shown=word, set_too=launch.launch.arguments, is_flag=True)
+        if found is None and value is not None:
+            found = refused_value(name, value, fields, command, shown=word, is_flag=True)
+        if found is not None:
+            yield RefusedArgument(found, launch.document, _place_of(word, launch), name)
+    if recipe is not None and recipe.place is None and recipe.framework == framework.name:
+        for name, found in refused_in_recipe(recipe, pins, launch):
+            yield RefusedArgument(found, recipe.document, recipe.place_of(name) or Span(0, 0), name)
+
+
+def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str, str, Argument]]:
+    """The arguments of a command line: the word as it is written, the field, and the value; None if it is unknown."""
+    words: list[Word] = launch.launch.flags
+    named = recipe_of(launch.launch, launch.script)
+    if named is not None and framework.recipe_flag is None:
+        words = words[1:]
+    if framework.pairs_behind_recipe and named is not None:
+        yield from _pairs(words)
+        return
+    values = launch.launch.arguments
+    for word in words:
+        if word == "--":
+            return
+        if word is None or not is_flag(word) or not word.startswith("--"):
+            continue
+        written = word.partition("=")[0]
+        name = written.lstrip("-")
+        if name == framework.recipe_flag or not _NAME.fullmatch(name):
+            continue
+        yield written, name, values.get(name.replace("-", "_"))
+
+
+def _pairs(words: list[Word]) -> Iterator[tuple[str, str, Argument]]:
+    """``key=value`` behind a recipe of LLaMA-Factory; a value is YAML, of which little is certain."""
+    for word in words:
+        if word is None:
+            continue
+        key, _, _ = word.partition("=")
+        if "." not in key and "[" not in key:
+            yield key, key, None
+
+
+def _command(framework: Framework, launch: LaunchFacts | None) -> str:
+    """The word behind the program, if the fields depend on it."""
+    layout = framework.fields
+    if layout is None or launch is None or launch.launch.framework is not framework:
+        return ""
+    return next((word for word in launch.launch.command if word in layout.roots), "")
+
+
+def _takes_others(framework: Framework, launch: LaunchFacts | None, recipe: TrainingRecipe | None) -> bool:
+    """Whether something lets the framework take fields that are not known."""
+    environment = launch.launch.environment if launch is not None else {}
+    if any(environment.get(name, "0") not in ("0", "false", "False", "") for name in _SWITCHES_OFF):
+        return True
+    given = launch.launch.arguments if launch is not None else {}
+    if _TAKES_ALL in given or (recipe is not None and recipe.value(_TAKES_ALL) not in (None, False)):
+        return True
+    plugins = recipe is not None and framework.trains_otherwise(recipe.value) and framework.ignores_unknown
+    return plugins
+
+
+def _place_of(word: str, launch: LaunchFacts) -> Span:
+    """Where a word of the command is; its line if it comes from a variable."""
+    text, start = launch.document.text, launch.place.start
+    found = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])").search(text, start)
+    return launch.place if found is None else Span(found.start(), found.end())
