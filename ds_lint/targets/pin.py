@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 LIBRARIES: tuple[Library, ...] = ("deepspeed", "transformers", "accelerate")
 # What they import, and of which some releases do not work with some of theirs; no config is checked against these.
 COMPANIONS = ("torch", "pydantic", "numpy")
-# Frameworks that train: configs that they ship, fields of recipes, and what they reject, are those of the release that the
-# project pins.
+# Frameworks that train: the configs that they ship, the fields that they have, and what they reject, are those of the
+# release that the project pins.
 TRAINERS = ("axolotl", "llamafactory", "ms-swift", "trl")
 PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS)
 
