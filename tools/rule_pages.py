@@ -27,6 +27,7 @@ from ds_lint.facts.readers import gather
 from ds_lint.fixes.application import fix
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.launches import files
+from ds_lint.launches.keyword_calls import keyword_calls
 from ds_lint.launches.training_script import read_training_script
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
@@ -122,6 +123,9 @@ def document_of(example: pages.Example) -> Document:
         return names_of(example)
     if example.language == "python":
         found = documents.configs_in(example.data, PYTHON_NAME)
+        calls = [] if found else keyword_calls(example.config, "", None)
+        if calls:
+            return document_with_names(PYTHON_NAME, example.config, calls)
         (document,) = found or documents.unparsed(example.data, PYTHON_NAME, is_named=True)
         return document
     return documents.from_bytes(example.data, YAML_NAME if example.language == "yaml" else NAME)

@@ -248,16 +248,22 @@ def linted_names(
     session: Session,
     unreadable: list[Complaint],
 ) -> list[tuple[FileReport, LintContext]]:
-    """The reports on the files with names that lead nowhere."""
+    """The reports on the files with names that lead nowhere, and on scripts with keywords that are refused."""
     paths = [path for path in options.paths if path != STANDARD_INPUT and not path.endswith(JSON)]
     if not paths:
         return []
     from ds_lint.session.absent_names import documents_with_absent_names  # a config alone names none
+    from ds_lint.session.keyword_calls import documents_with_keyword_calls
+    from ds_lint.source.absent_name import joined
 
     names = documents_with_absent_names(
         paths, found, projects, session, lambda work, path: unless_it_fails(work, path, unreadable)
     )
-    return [one for document in names if (one := _linted(document, session, unreadable)) is not None]
+    calls = documents_with_keyword_calls(
+        paths, projects, session, lambda work, path: unless_it_fails(work, path, unreadable)
+    )
+    linted = (_linted(document, session, unreadable) for document in joined([*names, *calls]))
+    return [one for one in linted if one is not None and one[0].findings]
 
 
 def linted_documents(

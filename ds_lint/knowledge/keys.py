@@ -246,6 +246,12 @@ class Knowledge:
             self._tables[place] = records(store, name, self.target[library]) if name in store else {}
         return self._tables[place]
 
+    def depends_on(self, library: StackLibrary, facts: Iterable[StackFacts]) -> None:
+        """Note that what is said of the target depends on these records about its release of a library."""
+        if self._trace is not None:
+            for one in facts:
+                self._trace.add_record(library, one)
+
     def of_model(self, table: ModelTable, model_type: str) -> ModelFacts | None:
         """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
         store = tables.load("models")
