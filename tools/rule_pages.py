@@ -39,6 +39,7 @@ from ds_lint.rule_pages import pages
 from ds_lint.semantics.basis import Basis
 from ds_lint.session.absent_names import documents_with_absent_names
 from ds_lint.session.launch_variables import LaunchVariables
+from ds_lint.session.launcher_words import documents_with_launcher_words
 from ds_lint.session.material import linted
 from ds_lint.session.options import Options
 from ds_lint.session.session import Session
@@ -47,6 +48,7 @@ from ds_lint.source.absent_name import AbsentName
 from ds_lint.source.absent_name import document_of as document_with_names
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
+from ds_lint.source.launcher_words import LauncherWords
 from ds_lint.targets.combination import pins_of
 from ds_lint.targets.requirements_file import requirements
 from tools import runs
@@ -141,7 +143,8 @@ def names_of(example: pages.Example) -> Document:
         found = documents_with_absent_names(
             [str(Path(folder, SHELL_NAME))], [], [], Session(Options(paths=[])), at_once
         )
-    names = [issue for one in found for issue in one.issues if isinstance(issue, AbsentName)]
+        found += documents_with_launcher_words([str(Path(folder, SHELL_NAME))], [], Session(Options(paths=[])), at_once)
+    names = [issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, LauncherWords))]
     return document_with_names(SHELL_NAME, example.config, names)
 
 

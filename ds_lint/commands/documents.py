@@ -254,6 +254,7 @@ def linted_names(
         return []
     from ds_lint.session.absent_names import documents_with_absent_names  # a config alone names none
     from ds_lint.session.keyword_calls import documents_with_keyword_calls
+    from ds_lint.session.launcher_words import documents_with_launcher_words
     from ds_lint.source.absent_name import joined
 
     names = documents_with_absent_names(
@@ -262,7 +263,10 @@ def linted_names(
     calls = documents_with_keyword_calls(
         paths, projects, session, lambda work, path: unless_it_fails(work, path, unreadable)
     )
-    linted = (_linted(document, session, unreadable) for document in joined([*names, *calls]))
+    words = documents_with_launcher_words(
+        paths, projects, session, lambda work, path: unless_it_fails(work, path, unreadable)
+    )
+    linted = (_linted(document, session, unreadable) for document in joined([*names, *calls, *words]))
     return [one for one in linted if one is not None and one[0].findings]
 
 

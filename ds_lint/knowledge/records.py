@@ -488,12 +488,14 @@ Torch = dict[TorchFamily, dict[str, Defaults]]  # in no file: the constructors o
 class LauncherOptions(TypedDict, total=False):
     """The options of a launcher in these releases: how many words each takes, as argparse's ``nargs`` says it.
 
-    ``backends`` are the values of ``--launcher`` of ``deepspeed``, each with what it refuses on several nodes.
+    ``only`` are those that some of the releases lack. ``backends`` are the values of ``--launcher`` of ``deepspeed``,
+    each with what it refuses on several nodes.
     """
 
     library: str
     releases: list[str]
     options: dict[str, str]
+    only: dict[str, StackFacts]
     backends: dict[str, list[str]]
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NOT_UTF8 = "not-utf8"  # the kind of issue
 UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is
 ABSENT = "absent-name"  # of a file that is not in the project (``absent_name.py``)
+LAUNCHER = "launcher-words"  # of a launch (``launcher_words.py``)
 CALLED = "called-class"  # of a script, with keywords (``keyword_call.py``)
 UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says
 
@@ -116,8 +117,8 @@ class Document:
 
     @property
     def is_of_names(self) -> bool:
-        """Whether this is a file with wrong names of files or keywords, whatever configs the file has beside them."""
-        return any(issue.kind in (ABSENT, CALLED) for issue in self.issues)
+        """Whether this is a file with names that may be wrong, whatever configs the file has beside them."""
+        return any(issue.kind in (ABSENT, CALLED, LAUNCHER) for issue in self.issues)
 
     @property
     def has_config(self) -> bool:

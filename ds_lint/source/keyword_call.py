@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from ds_lint.source.document import CALLED, SyntaxIssue
-from ds_lint.source.tree import Span
+from ds_lint.source.moved_spans import moved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ds_lint.source.tree import Span
 
 
 class KeywordCall(SyntaxIssue):
@@ -38,25 +38,5 @@ class KeywordCall(SyntaxIssue):
 
     def within(self, before: str, after: str) -> KeywordCall:
         """The same call in a changed text, without the keywords that are no longer in it."""
-        first = _alike(before, after)
-        last = _alike(before[first:][::-1], after[first:][::-1])
-        moved = len(after) - len(before)
-        kept: list[tuple[str, Span]] = []
-        position = first
-        for name, span in self.keywords:
-            if span.end <= first:
-                kept.append((name, span))
-            elif span.start >= len(before) - last:
-                kept.append((name, Span(span.start + moved, span.end + moved)))
-            elif found := re.compile(rf"\b{re.escape(before[span.start : span.end])}\b").search(
-                after, position, max(position, len(after) - last)
-            ):
-                position = found.end()
-                kept.append((name, Span(*found.span())))
-        return KeywordCall(self.span, self.found, self.roots, self.own, kept, self.unpacked)
-
-
-def _alike(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
-    shorter = min(len(one), len(other))
-    return next((at for at in range(shorter) if one[at] != other[at]), shorter)
+        keywords = moved(self.keywords, before, after)
+        return KeywordCall(self.span, self.found, self.roots, self.own, keywords, self.unpacked)
