@@ -3,8 +3,7 @@
     python -m tools.launcher_options [--write [--all]] [--cache DIR]
 
 ``--write`` adds the newest releases that the stores know to those that the file has; a removed option stays, and
-``only`` has the releases of those that some lack. ``--all`` adds every release that the stores know, except of torch,
-whose packages are large. Without ``--write`` the exit status is 1 if the file lacks an option of the installed
+``only`` has the releases of those that some lack. ``--all`` adds every release that the stores know. Without ``--write`` the exit status is 1 if the file lacks an option of the installed
 releases. Only ``ast`` reads the sources.
 """
 
@@ -38,7 +37,7 @@ _WITHOUT_VALUE = {
     *("check_env", *_BOOLEAN),
 }
 _WITH_DASHES = "CustomArgumentParser"  # which takes a dash for each underscore: accelerate/commands/utils.py
-_WITH_VALUE = {"'store'", "'append'", "'extend'", "env"}
+_WITH_VALUE = {"'store'", "'append'", "'extend'", "env", "_PrintCompletionAction"}
 _REST = ("REMAINDER", "argparse.REMAINDER")
 
 
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.write:
         for launcher, (release, now) in found.items():
-            every = _every(launcher, options.cache) if options.all and LAUNCHERS[launcher][0] != "torch" else {}
+            every = _every(launcher, options.cache) if options.all else {}
             stored[launcher] = with_releases(stored[launcher], {**every, str(release): now})
         stored["deepspeed"]["backends"] = backends(stored["deepspeed"]["releases"][-1])
         STORE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")

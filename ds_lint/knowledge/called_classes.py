@@ -45,6 +45,18 @@ def releases_of(library: str) -> list[str]:
     return tables.load("trl" if library == TRL else "transformers")["releases"]
 
 
+def possible_releases(specifier: str | None, transformers: str) -> list[str]:
+    """The releases of trl that a project may use, by its pin; None for no pin: the newest that takes its transformers.
+
+    There is none where the pin names an address, or a release that is not known.
+    """
+    beside = releases_beside(transformers)
+    if specifier is None:
+        return beside[-1:]
+    possible = allowed(specifier, releases_of(TRL)) if specifier else []
+    return [one for one in possible if one in beside] or possible
+
+
 def releases_beside(transformers: str) -> list[str]:
     """The releases of trl that ask for this release of transformers."""
     return [one for one in releases_of(TRL) if transformers in _asked_for(one)]

@@ -234,6 +234,7 @@ class StackFacts(Dated, total=False):
     # classes
     bases: list[str]  # in trl, or the name of a class of another library
     exported: bool  # `from trl import` takes it
+    sets: list[str]  # the fields that it sets once it is made
     # fields, beside what training_arguments has
     aliases: list[str]  # of the flag
     if_null: str  # the expression that stands in for null

@@ -13,12 +13,11 @@ from ds_lint.knowledge.called_classes import (
     every_record,
     keywords_of,
     library_of,
-    releases_beside,
+    possible_releases,
     releases_of,
 )
 from ds_lint.record import Record
 from ds_lint.source.keyword_call import KeywordCall
-from ds_lint.targets.releases import allowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,18 +57,10 @@ def refused_keywords(config: Config) -> Iterator[RefusedKeyword]:
         return
     config.knowledge.depends_on("transformers", every_record())
     config.knowledge.table("transformers", "training_arguments")
-    possible = _releases_of_trl(config)
+    pin = config.basis.pins.get(TRL)
+    possible = possible_releases(None if pin is None else pin.specifier, config.knowledge.target[TRANSFORMERS])
     for call in calls:
         yield from _of_call(call, config, possible)
-
-
-def _releases_of_trl(config: Config) -> list[str]:
-    """The releases of trl that the project may use; where nothing is pinned, the newest that takes its transformers."""
-    pin, beside = config.basis.pins.get(TRL), releases_beside(config.knowledge.target[TRANSFORMERS])
-    if pin is None:
-        return beside[-1:]
-    possible = allowed(pin.specifier, releases_of(TRL)) if pin.specifier else []
-    return [one for one in possible if one in beside] or possible
 
 
 def _of_call(call: KeywordCall, config: Config, possible: list[str]) -> Iterator[RefusedKeyword]:

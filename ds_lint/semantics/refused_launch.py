@@ -7,6 +7,7 @@ from ds_lint.knowledge.stacks import record_at
 from ds_lint.launches.refused_options import refused_options
 from ds_lint.record import Record
 from ds_lint.source.launcher_words import LauncherWords
+from ds_lint.targets.pin import is_exact, version_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def refused_launches(config: Config) -> Iterator[RefusedLaunch]:
 def _of_launch(issue: LauncherWords, config: Config) -> Iterator[RefusedLaunch]:
     known = tables.load("launchers")[issue.found]
     library = known["library"]
-    release = config.knowledge.target.get(library)
+    release = _torch(config, known["releases"]) if library == "torch" else config.knowledge.target.get(library)
     takes = options_at(known, release)
     if library == "accelerate":
         config.knowledge.depends_on("accelerate", known.get("only", {}).values())
@@ -59,6 +60,15 @@ def _of_launch(issue: LauncherWords, config: Config) -> Iterator[RefusedLaunch]:
             if not found.new_in and not one.could_be:
                 _guess(found, sorted(takes))
             yield found
+
+
+def _torch(config: Config, releases: list[str]) -> str | None:
+    """The release of torch that the project pins, by its minor line; None if it names none or several."""
+    pin = config.basis.pins.get("torch")
+    if pin is None or not is_exact(pin.specifier):
+        return None
+    line = version_of(pin.specifier).split(".")[:2]
+    return next((one for one in releases if one.split(".")[:2] == line), None)
 
 
 def options_at(known: LauncherOptions, release: str | None) -> dict[str, str]:

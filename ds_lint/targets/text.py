@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ds_lint.targets.pin import LIBRARIES
+from ds_lint.targets.pin import LIBRARIES, TRAINERS
 
 LARGEST = 16_000_000  # bytes; ten times the lock file of a large project
 
@@ -32,7 +32,7 @@ def text_of(path: str) -> str:
 def mentions_a_library(text: str) -> bool:
     """Whether it is worth parsing this text."""
     lower = text.lower()
-    return any(library in lower for library in LIBRARIES)
+    return any(library in lower for library in (*LIBRARIES, *TRAINERS))
 
 
 def shown(path: str) -> str:

@@ -53,6 +53,7 @@ def extract(tree: Path) -> Facts:
         classes[name] = {
             "bases": [_key_of_base(base, cls, package, found) for base in map(ast.unparse, cls.node.bases)],
             **({"exported": True} if name in exported else {}),
+            **({"sets": sets} if (sets := sorted(_set(cls.node))) else {}),
         }
         own = source.fields(cls.node) if _is_dataclass(cls.node) else {}
         for field, facts in own.items():
@@ -164,6 +165,20 @@ def _stands_in(node: ast.stmt) -> Iterator[tuple[str, Facts]]:
     is_filled = ast.unparse(node.value.test) == f"{target} is None" and ast.unparse(node.value.orelse) == target
     if owner == "self" and is_filled:
         yield name, {"if_null": source.text(node.value.body, {}, {"self": ""})}
+
+
+def _set(cls: ast.ClassDef) -> Iterator[str]:
+    """The attributes that ``__post_init__`` sets, other than those that stand in for null."""
+    for node in cls.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
+            found = {
+                target.attr
+                for one in ast.walk(node)
+                if isinstance(one, ast.Assign) and not any(_stands_in(one))
+                for target in one.targets
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+            }
+            yield from found
 
 
 def _trainers(package: Path) -> Iterator[tuple[str, Facts]]:
