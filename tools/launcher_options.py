@@ -3,8 +3,8 @@
     python -m tools.launcher_options [--write [--all]] [--cache DIR]
 
 ``--write`` adds the newest releases that the stores know to those that the file has; a removed option stays, and
-``only`` has the releases of those that some lack. ``--all`` adds every release that the stores know. Without ``--write`` the exit status is 1 if the file lacks an option of the installed
-releases. Only ``ast`` reads the sources.
+``only`` has the releases of those that some lack. ``--all`` adds every release that the stores know. Without
+``--write`` the exit status is 1 if the file lacks an option of the installed releases. Only ``ast`` reads the sources.
 """
 
 from __future__ import annotations

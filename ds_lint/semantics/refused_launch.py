@@ -52,6 +52,8 @@ def _of_launch(issue: LauncherWords, config: Config) -> Iterator[RefusedLaunch]:
         abbreviates = config.knowledge.stack_does("accelerate-launch-takes-beginnings")
     else:
         abbreviates = True
+    if library == "deepspeed":
+        config.knowledge.depends_on_deepspeed(known.get("only", {}).values())
     places = dict(issue.options)
     for one in refused_options(issue.words, takes, abbreviates=abbreviates):
         if one.name in places:
