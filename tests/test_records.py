@@ -44,6 +44,7 @@ FILES = {
     "trainer_overlay": records.TrainerOverlay,
     "lightning": records.StackStore,
     "transformers": records.StackStore,
+    "trainer": records.StackStore,
     "trl": records.StackStore,
 }
 # What records.py imports for the type checker alone.

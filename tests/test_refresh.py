@@ -63,7 +63,7 @@ class World:
         store = f"schemas/{name}.json"
         before = json.loads((self.root / store).read_text())["releases"]
         self.edit(store, releases=[*before, *releases])
-        library = "transformers" if name == "models" else name
+        library = "transformers" if name in ("models", "trainer") else name
         return f'{library} {releases[-1]} (after {before[-1]})\n* training_arguments: `made_up` is new: type "int"\n'
 
     def tools_model_classes(self, *_):
@@ -161,6 +161,7 @@ def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys
     assert world.ran == [
         f"tools.extract transformers {NEXT}",
         f"tools.extract models {NEXT}",
+        f"tools.extract trainer {NEXT}",
         "tools/environment",
         "tools.model_classes --write",
         "tools.lora_targets --write",

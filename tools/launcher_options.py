@@ -1,9 +1,10 @@
 """Write schemas/launchers.json: how many words each option of a launcher takes, and what backends of DeepSpeed refuse.
 
-    python -m tools.launcher_options [--write]
+    python -m tools.launcher_options [--write [--all]] [--cache DIR]
 
-``--write`` adds the newest releases that the stores know to those that the file has; a removed option stays.
-Without it the exit status is 1 if the file lacks an option of the installed releases. Only ``ast`` reads the sources.
+``--write`` adds the newest releases that the stores know to those that the file has; a removed option stays, and
+``only`` has the releases of those that some lack. ``--all`` adds every release that the stores know. Without
+``--write`` the exit status is 1 if the file lacks an option of the installed releases. Only ``ast`` reads the sources.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ds_lint.launches import launchers
 from tools.extract import parsers, source
@@ -35,7 +36,8 @@ _WITHOUT_VALUE = {
     *("'store_true'", "'store_false'", "'store_const'", "'append_const'", "'count'", "'help'", "'version'"),
     *("check_env", *_BOOLEAN),
 }
-_WITH_VALUE = {"'store'", "'append'", "'extend'", "env"}
+_WITH_DASHES = "CustomArgumentParser"  # which takes a dash for each underscore: accelerate/commands/utils.py
+_WITH_VALUE = {"'store'", "'append'", "'extend'", "env", "_PrintCompletionAction"}
 _REST = ("REMAINDER", "argparse.REMAINDER")
 
 
@@ -43,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare or write the store; 1 if it differs, 2 if a launcher is not laid out as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="add the newest known releases, which are downloaded")
+    parser.add_argument("--all", action="store_true", help="add all known releases")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keep what is downloaded here, and use it again")
     options = parser.parse_args(arguments)
     stored = json.loads(STORE.read_text(encoding="utf-8"))
     try:
@@ -54,9 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.write:
         for launcher, (release, now) in found.items():
-            known = stored[launcher]
-            known["releases"] = sorted({*known["releases"], str(release)}, key=number)
-            known["options"] = dict(sorted({**known["options"], **now}.items()))
+            every = _every(launcher, options.cache) if options.all else {}
+            stored[launcher] = with_releases(stored[launcher], {**every, str(release): now})
         stored["deepspeed"]["backends"] = backends(stored["deepspeed"]["releases"][-1])
         STORE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
         return 0
@@ -70,6 +73,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missing.append("deepspeed backends")
     sys.stdout.write("".join(f"{line}\n" for line in missing))
     return 1 if missing else 0
+
+
+def with_releases(known: dict[str, Any], found: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """The record of a launcher with the options of more releases."""
+    has: dict[str, Mapping[str, str]] = {one: _at(known, one) for one in known["releases"]} | dict(found)
+    releases = sorted(has, key=number)
+    options = dict(sorted({name: takes for one in releases for name, takes in has[one].items()}.items()))
+    return {
+        **known,
+        "releases": releases,
+        "options": {**known["options"], **options},
+        "only": {name: {"runs": runs} for name in options if (runs := _runs(name, releases, has)) is not None},
+    }
+
+
+def _at(known: Mapping[str, Any], release: str) -> dict[str, str]:
+    """The options that a stored release has."""
+    releases = known["releases"]
+    place = releases.index(release)
+
+    def has(name: str) -> bool:
+        runs = known.get("only", {}).get(name, {"runs": [{"since": releases[0]}]})["runs"]
+        return any(
+            releases.index(run["since"]) <= place <= releases.index(run.get("until", releases[-1])) for run in runs
+        )
+
+    return {name: takes for name, takes in known["options"].items() if has(name)}
+
+
+def _runs(name: str, releases: Sequence[str], has: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]] | None:
+    """From which release to which an option is there; None for one that all have."""
+    runs: list[dict[str, str]] = []
+    is_there = False
+    for one in releases:
+        if name in has[one] and not is_there:
+            runs.append({"since": one})
+        if name in has[one]:
+            runs[-1]["until"] = one
+        is_there = name in has[one]
+    if is_there:
+        del runs[-1]["until"]
+    return None if runs == [{"since": releases[0]}] else runs
+
+
+def _every(launcher: str, cache: Path | None) -> dict[str, dict[str, str]]:
+    """The options of every release that the store of the library knows."""
+    library, files = LAUNCHERS[launcher]
+    found = {}
+    for release in json.loads((SCHEMAS / f"{library}.json").read_text(encoding="utf-8"))["releases"]:
+        with tempfile.TemporaryDirectory() as folder:
+            found[release] = _options(fetch(library, release, cache or Path(folder)), files)
+    return found
 
 
 def newest(launcher: str) -> tuple[str, dict[str, str]]:
@@ -147,6 +202,8 @@ def _defined(path: Path) -> dict[str, str]:
     functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and _adds_option(node)]
     calls = [call for function in functions for call in parsers.added(function)]
     found = {name: _takes(call) for call in calls for name in _names(call)}
+    if any(isinstance(node, ast.Name) and node.id == _WITH_DASHES for node in ast.walk(module)):
+        found |= {name.replace("_", "-"): takes for name, takes in found.items() if "_" in name[2:]}
     if not found:
         raise LookupError(f"no function in {path} adds an option to a parser")
     return found

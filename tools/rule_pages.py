@@ -27,6 +27,7 @@ from ds_lint.facts.readers import gather
 from ds_lint.fixes.application import fix
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.launches import files
+from ds_lint.launches.keyword_calls import keyword_calls
 from ds_lint.launches.training_script import read_training_script
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
@@ -39,6 +40,7 @@ from ds_lint.semantics.basis import Basis
 from ds_lint.session.absent_names import documents_with_absent_names
 from ds_lint.session.launch_variables import LaunchVariables
 from ds_lint.session.launched_words import documents_with_refused_words
+from ds_lint.session.launcher_words import documents_with_launcher_words
 from ds_lint.session.material import linted
 from ds_lint.session.options import Options
 from ds_lint.session.session import Session
@@ -48,6 +50,7 @@ from ds_lint.source.absent_name import document_of as document_with_names
 from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.files import ON_DISK
 from ds_lint.source.launched_words import LaunchedWords
+from ds_lint.source.launcher_words import LauncherWords
 from ds_lint.targets.combination import pins_of
 from ds_lint.targets.requirements_file import requirements
 from tools import runs
@@ -124,6 +127,9 @@ def document_of(example: pages.Example) -> Document:
         return names_of(example)
     if example.language == "python":
         found = documents.configs_in(example.data, PYTHON_NAME)
+        calls = [] if found else keyword_calls(example.config, "", None)
+        if calls:
+            return document_with_names(PYTHON_NAME, example.config, calls)
         (document,) = found or documents.unparsed(example.data, PYTHON_NAME, is_named=True)
         return document
     return documents.from_bytes(example.data, YAML_NAME if example.language == "yaml" else NAME)
@@ -139,8 +145,9 @@ def names_of(example: pages.Example) -> Document:
         paths, session = [str(Path(folder, SHELL_NAME))], Session(Options(paths=[]))
         found = documents_with_absent_names(paths, [], [], session, at_once)
         found += documents_with_refused_words(paths, [], session, at_once)
+        found += documents_with_launcher_words(paths, [], session, at_once)
     issues: list[SyntaxIssue] = [
-        issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, LaunchedWords))
+        issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, LaunchedWords, LauncherWords))
     ]
     return document_with_names(SHELL_NAME, example.config, issues)
 

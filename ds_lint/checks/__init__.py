@@ -122,7 +122,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_call, ("calls",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
-    (_has_absent_names, ("agreement", "launched_words", "names")),
+    (_has_absent_names, ("agreement", "launched_words", "launcher_options", "names", "script_keywords")),
     (_uses_fsdp, ("fsdp_scripts",)),
 )
 

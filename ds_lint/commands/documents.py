@@ -251,20 +251,27 @@ def linted_names(
     session: Session,
     unreadable: list[Complaint],
 ) -> list[tuple[FileReport, LintContext]]:
-    """The reports on the files with names that lead nowhere, and with words that scripts refuse."""
+    """The reports on the files with names that lead nowhere, and with words and keywords that are refused."""
     paths = [path for path in options.paths if path != STANDARD_INPUT and not path.endswith(JSON)]
     if not paths:
         return []
     from ds_lint.session.absent_names import documents_with_absent_names  # a config alone names none
+    from ds_lint.session.keyword_calls import documents_with_keyword_calls
     from ds_lint.session.launched_words import documents_with_refused_words
+    from ds_lint.session.launcher_words import documents_with_launcher_words
     from ds_lint.source.absent_name import joined
 
     def or_complain(work: Callable[[], _Result], path: str) -> _Result | None:
         return unless_it_fails(work, path, unreadable)
 
-    names = documents_with_absent_names(paths, found, projects, session, or_complain)
-    words = documents_with_refused_words(paths, projects, session, or_complain)
-    return [one for document in joined([*names, *words]) if (one := _linted(document, session, unreadable)) is not None]
+    found_in = [
+        *documents_with_absent_names(paths, found, projects, session, or_complain),
+        *documents_with_refused_words(paths, projects, session, or_complain),
+        *documents_with_keyword_calls(paths, projects, session, or_complain),
+        *documents_with_launcher_words(paths, projects, session, or_complain),
+    ]
+    linted = (_linted(document, session, unreadable) for document in joined(found_in))
+    return [one for one in linted if one is not None and one[0].findings]
 
 
 def linted_documents(

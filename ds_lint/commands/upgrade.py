@@ -23,11 +23,11 @@ def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> in
         session = Session(options, ends, on_error=complaints_into(unreadable))
         linted = []
         for report, context in linted_documents(options, session, unreadable):
-            if report.document.is_of_names or report.document.is_of_fsdp:
+            if report.document.is_of_fsdp or (report.document.is_of_names and not report.findings):
                 continue  # whatever the release of these libraries
             if report.document.is_unparsed:
                 session.say(f"{report.path} is not checked: Python cannot parse it; run ds-lint check to see why")
-            elif _can_be_read(report):
+            elif report.document.is_of_names or _can_be_read(report):
                 linted.append((report, context))
             else:
                 unreadable.append(Complaint(report.path, "cannot be parsed; run ds-lint check to see why"))

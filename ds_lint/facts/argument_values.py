@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ds_lint.facts.class_default import OF_TRANSFORMERS, ClassDefault
 from ds_lint.facts.training import Argument
 from ds_lint.knowledge.unknown import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ds_lint.facts.training import TrainingArguments
@@ -25,9 +27,17 @@ TRUE_WORDS, FALSE_WORDS = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "
 
 
 def argument(
-    training: TrainingArguments, knowledge: Knowledge, name: str, *, is_creation: bool = False
+    training: TrainingArguments,
+    knowledge: Knowledge,
+    name: str,
+    *,
+    is_creation: bool = False,
+    of_trl: Callable[[], list[str]] = list,
 ) -> Argument | None:
-    """What a field of TrainingArguments is while the Trainer trains, or at its creation; None where it is not known."""
+    """What a field of TrainingArguments is while the Trainer trains, or at its creation; None where it is not known.
+
+    ``of_trl`` gives the releases of trl that the project may use.
+    """
     field = fields(knowledge).get(name)
     if field is None:
         return None
@@ -42,13 +52,32 @@ def argument(
         return typed(given, field)
     if name in training.defaults:
         value = training.defaults[name]
-        return None if value is UNKNOWN else Argument(value, f"default of {training.defaults_of}")
+        if isinstance(value, ClassDefault):
+            value, by = _of_class(value, training, knowledge, of_trl), value.cls.rpartition(".")[2]
+        else:
+            by = training.defaults_of
+        if value is not OF_TRANSFORMERS:
+            return None if value is UNKNOWN else Argument(value, f"default of {by}")
     if "default_is" in field:
         return None
     release = knowledge.target["transformers"]
     if (release, name) not in _defaults:
         _defaults[release, name] = Argument(field["default"], f"default of transformers {release}")
     return _defaults[release, name]
+
+
+def _of_class(
+    default: ClassDefault, training: TrainingArguments, knowledge: Knowledge, of_trl: Callable[[], list[str]]
+) -> Any:
+    """What a class of trl leaves a field at, which may depend on other fields as they are made."""
+
+    def value_of(other: str) -> Any:
+        found = (
+            argument(training, knowledge, other, is_creation=True, of_trl=of_trl) if other != default.field else None
+        )
+        return UNKNOWN if found is None else found.value
+
+    return default.at(of_trl(), value_of)
 
 
 def fields(knowledge: Knowledge) -> dict[str, StackFacts]:

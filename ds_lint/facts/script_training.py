@@ -9,9 +9,11 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.facts.argument_values import kind_of
+from ds_lint.facts.class_default import ClassDefault, differing
 from ds_lint.facts.script_values import converted, flag_of, script_value
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
+from ds_lint.knowledge.trl import class_called
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.argument_classes import TRANSFORMERS, TRL
 from ds_lint.launches.model_sources import ARGS
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.facts.training_recipe import TrainingRecipe
+    from ds_lint.launches.argument_classes import ArgumentsClass
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.training_script import TrainingScript
     from ds_lint.launches.training_ways import ArgumentsWay, KeywordArgument
@@ -112,8 +115,8 @@ def _made(started: StartedScript, way: ArgumentsWay) -> _MadeArguments:
     elif way.takes_flags and not way.is_open:
         given.update(_flags(started, way))
         is_complete = is_complete and not (takes_line and started.is_loose)
-    unknown = _unknown_of(way.of.library) if is_complete else names
-    defaults.update({name: UNKNOWN for name in unknown if name not in given and name not in defaults})
+    unknown = _unknown_of(way.of) if is_complete else dict.fromkeys(names, UNKNOWN)
+    defaults.update({name: one for name, one in unknown.items() if name not in given and name not in defaults})
     for name, is_before in way.of.changes:
         if is_before:
             given.pop(name, None)
@@ -134,12 +137,15 @@ def _of_nothing(started: StartedScript) -> _MadeArguments:
     return _MadeArguments(given, {name: UNKNOWN for name in names if name not in given}, ())
 
 
-def _unknown_of(library: str) -> set[str]:
-    """The fields of which classes of a library have defaults of their own."""
-    if library != TRL:
-        return set()
+def _unknown_of(of: ArgumentsClass) -> dict[str, Any]:
+    """The fields of which a class of a library has defaults of its own, which its release tells if that is known."""
+    if of.library != TRL:
+        return {}
+    name = class_called(of.root) if of.root else ""
+    if name and (own := differing(name)):
+        return {field: ClassDefault(name, field) for field in own}
     states = tables.load("recipes")["frameworks"]["TRL"]["states"]
-    return {name for state in states for name in (*state["unknown"], *state["sets"])}
+    return {field: UNKNOWN for state in states for field in (*state["unknown"], *state["sets"])}
 
 
 def _are_of_trl(way: ArgumentsWay) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ds_lint.facts.class_default import ClassDefault
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
@@ -98,7 +99,8 @@ class TrainingArguments:
         """Whether a field that is not given may have a value of which nothing is known."""
         if name in self.later and self.later[name].value is UNKNOWN:
             return True
-        return name not in self.given and self.defaults.get(name) is UNKNOWN
+        default = self.defaults.get(name)
+        return name not in self.given and (default is UNKNOWN or isinstance(default, ClassDefault))
 
     @property
     def slips(self) -> dict[str, str]:

@@ -246,6 +246,20 @@ class Knowledge:
             self._tables[place] = records(store, name, self.target[library]) if name in store else {}
         return self._tables[place]
 
+    def depends_on(self, library: StackLibrary, facts: Iterable[StackFacts]) -> None:
+        """Note that what is said of the target depends on these records about its release of a library."""
+        if self._trace is not None:
+            for one in facts:
+                self._trace.add_record(library, one)
+
+    def depends_on_deepspeed(self, facts: Iterable[StackFacts]) -> None:
+        """The same of records about its release of DeepSpeed."""
+        for run in (run for one in facts for run in one.get("runs", ())):
+            if self._trace is not None:
+                begins = [self._order[run["since"]]]
+                begins += [self._order[run["until"]] + 1] if "until" in run else []
+                self._trace.starts_at(max((one for one in begins if one <= self._place), default=0))
+
     def of_model(self, table: ModelTable, model_type: str) -> ModelFacts | None:
         """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
         store = tables.load("models")

@@ -31,7 +31,7 @@ StackTable = Literal[
     "launch_arguments", "yaml", "sagemaker", "launchers", "words", "beside_file",
     "strategy", "strategy_config", "trainer_names", "fabric_names",
     "fsdp_variables", "fsdp_plugin", "fsdp_config", "options", "seq2seq_arguments",
-    "classes", "fields",
+    "classes", "fields", "trainers", "deprecated",
 ]  # fmt: skip
 Bound = Literal["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
 ModelTable = Literal["hidden_sizes", "chosen_experts"]
@@ -200,6 +200,7 @@ class StackFacts(Dated, total=False):
     only_if: list[str]  # conditions, all of which must hold
     # requires
     minimum: str  # the oldest release that is taken
+    specifier: str  # of the releases that a package asks for
     prepares: bool  # whether Accelerate prepares the engine of the Trainer
     # training_arguments, seq2seq_arguments, plugin, launch_arguments, yaml, sagemaker, beside_file, strategy, fields
     type: str  # as Python declares it
@@ -234,14 +235,24 @@ class StackFacts(Dated, total=False):
     # classes
     bases: list[str]  # in trl, or the name of a class of another library
     exported: bool  # `from trl import` takes it
+    sets: list[str]  # the fields that it sets once it is made
     # fields, beside what training_arguments has
     aliases: list[str]  # of the flag
     if_null: str  # the expression that stands in for null
-    replaced_by: str  # the field that a warning names instead
+    replaced_by: str  # the field that gets its value
+    instead: str  # what a warning names instead
+    # trainers
+    parameters: list[str]  # of the constructor
+    renamed: dict[str, str]  # other names that it takes
+    is_open: bool  # it takes others too
+    inherits: str  # the trainer that has the constructor
 
 
 class StackStore(Store, total=False):
-    """``transformers.json``, ``accelerate.json``, ``lightning.json`` or ``trl.json``, none of which has every table."""
+    """``transformers.json``, ``accelerate.json``, ``lightning.json``, ``trl.json`` or ``trainer.json``.
+
+    None of them has every table.
+    """
 
     fills: dict[str, StackFacts]
     overwrites: dict[str, StackFacts]
@@ -268,6 +279,8 @@ class StackStore(Store, total=False):
     fabric_names: dict[str, StackFacts]
     classes: dict[str, StackFacts]
     fields: dict[str, StackFacts]
+    trainers: dict[str, StackFacts]
+    deprecated: dict[str, StackFacts]
 
 
 class StackBehaviour(Dated, total=False):
@@ -505,12 +518,14 @@ Torch = dict[TorchFamily, dict[str, Defaults]]  # in no file: the constructors o
 class LauncherOptions(TypedDict, total=False):
     """The options of a launcher in these releases: how many words each takes, as argparse's ``nargs`` says it.
 
-    ``backends`` are the values of ``--launcher`` of ``deepspeed``, each with what it refuses on several nodes.
+    ``only`` are those that some of the releases lack. ``backends`` are the values of ``--launcher`` of ``deepspeed``,
+    each with what it refuses on several nodes.
     """
 
     library: str
     releases: list[str]
     options: dict[str, str]
+    only: dict[str, StackFacts]
     backends: dict[str, list[str]]
 
 
@@ -784,7 +799,7 @@ class Loader(Protocol):
     @overload
     def __call__(self, name: Literal["deepspeed"]) -> DeepSpeedStore: ...
     @overload
-    def __call__(self, name: StackLibrary) -> StackStore: ...
+    def __call__(self, name: StackLibrary | Literal["trainer"]) -> StackStore: ...
     @overload
     def __call__(self, name: Library) -> Store: ...
     @overload

@@ -14,12 +14,19 @@ _known: dict[str, TrlClasses] = {}
 
 
 class TrlClass:
-    """A class with its fields and those of its bases; ``is_training`` says that transformers' are among the bases."""
+    """A class with its fields and those of its bases.
 
-    __slots__ = ("fields", "is_exported", "is_training")
+    ``sets`` are those that it sets itself, to what does not show; ``is_training`` says that transformers' are among the
+    bases.
+    """
 
-    def __init__(self, fields: dict[str, StackFacts], *, is_exported: bool, is_training: bool) -> None:
+    __slots__ = ("fields", "is_exported", "is_training", "sets")
+
+    def __init__(
+        self, fields: dict[str, StackFacts], sets: frozenset[str], *, is_exported: bool, is_training: bool
+    ) -> None:
         self.fields = fields
+        self.sets = sets
         self.is_exported = is_exported
         self.is_training = is_training
 
@@ -33,6 +40,11 @@ def class_called(full_name: str) -> str:
     if parts[:2] == ["trl", "experimental"] and len(parts) > 3:
         return ".".join([*parts[1:3], parts[-1]])
     return parts[-1]
+
+
+def releases() -> list[str]:
+    """The releases of the store, oldest first."""
+    return tables.load("trl")["releases"]
 
 
 def classes(release: str) -> TrlClasses:
@@ -56,13 +68,16 @@ def _add(
 ) -> TrlClass | None:
     if name not in found and name in declared:
         fields: dict[str, StackFacts] = {}
+        sets = frozenset(declared[name].get("sets", ()))
         is_training = False
         for base in reversed(declared[name]["bases"]):
             is_training |= base == TRAINING_ARGUMENTS
             inherited = _add(base, declared, own, found)
             if inherited is not None:
                 fields.update(inherited.fields)
+                sets |= inherited.sets
                 is_training |= inherited.is_training
         fields.update(own.get(name, {}))
-        found[name] = TrlClass(fields, is_exported=declared[name].get("exported", False), is_training=is_training)
+        is_exported = declared[name].get("exported", False)
+        found[name] = TrlClass(fields, sets, is_exported=is_exported, is_training=is_training)
     return found.get(name)

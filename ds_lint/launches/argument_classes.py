@@ -30,7 +30,7 @@ class ArgumentsClass(NamedTuple):
     ``library`` has the root of it, "" if that is unknown. ``fields`` are those that the project declares, with their
     defaults. ``changes`` are the fields that its methods set, each with whether that is before the fields are compared
     with the config; ``is_known`` is false if a method may change any field. ``path`` is the module of the project that
-    defines it, "" if a library does.
+    defines it, "" if a library does. ``root`` is the full name of the class of the library, "" if there are several.
     """
 
     name: str
@@ -39,6 +39,7 @@ class ArgumentsClass(NamedTuple):
     changes: tuple[tuple[str, bool], ...]
     is_known: bool
     path: str = ""
+    root: str = ""
 
 
 def arguments_class(name: str, module: ScriptModule) -> ArgumentsClass | None:
@@ -83,6 +84,7 @@ def _class(found: DefinedClass | str, depth: int) -> ArgumentsClass | None:
         (*(change for one in bases for change in one.changes), *changes),
         is_known and is_plain and all(one.is_known for one in bases),
         module.path,
+        bases[-1].root if len({one.root for one in bases}) == 1 else "",
     )
 
 
@@ -92,7 +94,7 @@ def _of_library(name: str) -> ArgumentsClass | None:
     last = last.rpartition(".")[2] or library
     if library == TRL and name != library:
         is_one = last.endswith("Config") and last not in _OTHERS_OF_TRL
-        return ArgumentsClass(last, TRL, {}, (), is_known=True) if is_one else None
+        return ArgumentsClass(last, TRL, {}, (), is_known=True, root=name) if is_one else None
     if ARGUMENTS.fullmatch(last) is None:
         return None
     is_theirs = library == TRANSFORMERS and last in ("TrainingArguments", "Seq2SeqTrainingArguments")

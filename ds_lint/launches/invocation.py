@@ -10,6 +10,7 @@ from ds_lint.launches.launch import Launch, module_places
 from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, UNKNOWN, by_module, by_program
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, sorted_flags
 from ds_lint.launches.ranks import Ranks, accelerate_root, hostfile_of, loose_around, machines_by_deepspeed
+from ds_lint.launches.refused_options import is_refused
 from ds_lint.launches.start import NO_OUTER, LauncherCall, Outer
 from ds_lint.launches.surroundings import OF_RANKS, Surroundings, nodes_around, starts_per_node, visible_gpus
 from ds_lint.launches.word import LooseWord
@@ -77,9 +78,10 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         return None
     if launcher.is_per_gpu and program.script is None and options.has("help", "h", "version"):
         return None
+    own = tuple(words[: len(words) - len(options.rest)]) if launcher.is_per_gpu else ()
     ranks = launcher.ranks(call)
     around = _surroundings(launcher, program, call, ranks)
-    if around.inside is not None or (around.starts or 1) > 1:
+    if around.inside is not None or (around.starts or 1) > 1 or is_refused(launcher.name, own):
         ranks = Ranks()
     return Launch(
         path=start.path,
@@ -105,6 +107,7 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         set_in=start.set_in,
         redirections=start.redirections if any(map(_OPTION_AS_FILE.fullmatch, start.redirections)) else (),
         cut_off=start.cut_off,
+        own_words=own,
     )
 
 

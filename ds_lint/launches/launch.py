@@ -45,7 +45,8 @@ class Launch(NamedTuple):
     ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words
     behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
     or a script with it. ``set_in`` are the other files that set variables of the environment, by their names, and
-    ``container`` is the program that starts a container around it with little shared memory.
+    ``container`` is the program that starts a container around it with little shared memory. ``own_words`` are those of
+    a launcher that starts a process for each GPU, before the script.
     """
 
     path: str
@@ -73,6 +74,7 @@ class Launch(NamedTuple):
     around: tuple[Word, ...] = ()
     set_in: tuple[tuple[str, str], ...] = ()
     container: str | None = None
+    own_words: tuple[Word, ...] = ()
 
     @property
     def record(self) -> Launcher | None:

@@ -267,7 +267,7 @@ class Config:
             return None
         from ds_lint.facts.argument_values import argument  # not needed without training arguments
 
-        return argument(self.facts.training, self.knowledge, name)
+        return argument(self.facts.training, self.knowledge, name, of_trl=self._releases_of_trl)
 
     def created(self, name: str) -> Argument | None:
         """The same as it is when TrainingArguments are made, which the script may change afterwards."""
@@ -275,7 +275,14 @@ class Config:
             return None
         from ds_lint.facts.argument_values import argument
 
-        return argument(self.facts.training, self.knowledge, name, is_creation=True)
+        return argument(self.facts.training, self.knowledge, name, is_creation=True, of_trl=self._releases_of_trl)
+
+    def _releases_of_trl(self) -> list[str]:
+        """The releases of trl that the project may use."""
+        from ds_lint.knowledge.called_classes import possible_releases  # few scripts have a class of trl
+
+        pin = self.basis.pins.get("trl")
+        return possible_releases(None if pin is None else pin.specifier, self.knowledge.target["transformers"])
 
     def _possible_stacks(self) -> tuple[Stack, ...]:
         """Training arguments mean the Trainer.

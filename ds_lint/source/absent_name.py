@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 from ds_lint.source.document import ABSENT, Document, SyntaxIssue
+from ds_lint.source.keyword_call import KeywordCall
 from ds_lint.source.languages import language_of
 from ds_lint.source.launched_words import LaunchedWords
+from ds_lint.source.launcher_words import LauncherWords
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Literal
 
     from ds_lint.source.notebook_cells import Notebook
@@ -38,7 +41,7 @@ def pattern_of(name: str) -> re.Pattern[str]:
 
 
 def again(document: Document, text: str) -> Document:
-    """The same names and words in a changed text of a file, not a notebook, without those that are no longer in it."""
+    """The same names, words and calls in a changed text of a file, not a notebook, without what is no longer in it."""
     names: list[SyntaxIssue] = []
     position = 0
     for issue in document.issues:
@@ -47,12 +50,12 @@ def again(document: Document, text: str) -> Document:
             if found is not None:
                 position = found.end()
                 names.append(AbsentName(Span(*found.span()), issue.found, issue.role, issue.taker, issue.nearest))
-        elif isinstance(issue, LaunchedWords):
+        elif isinstance(issue, (KeywordCall, LaunchedWords, LauncherWords)):
             names.append(issue.within(document.text, text))
     return document_of(document.path, text, names)
 
 
-def joined(documents: list[Document]) -> list[Document]:
+def joined(documents: Sequence[Document]) -> list[Document]:
     """One document of each file, with all that is wrong in it."""
     found: dict[str, Document] = {}
     for one in documents:
@@ -62,7 +65,7 @@ def joined(documents: list[Document]) -> list[Document]:
     return list(found.values())
 
 
-def document_of(path: str, text: str, names: list[SyntaxIssue], notebook: Notebook | None = None) -> Document:
+def document_of(path: str, text: str, names: Sequence[SyntaxIssue], notebook: Notebook | None = None) -> Document:
     """The file that has the names, as a document without a config."""
     document = Document(path, text, None, [*sorted(names, key=lambda one: one.span.start)])
     document.language = language_of(path)

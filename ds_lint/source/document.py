@@ -26,6 +26,8 @@ NOT_UTF8 = "not-utf8"  # the kind of issue
 UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is
 ABSENT = "absent-name"  # of a file that is not in the project (``absent_name.py``)
 WORDS = "launched-words"  # that a script gets from a launch (``launched_words.py``)
+LAUNCHER = "launcher-words"  # of a launch (``launcher_words.py``)
+CALLED = "called-class"  # of a script, with keywords (``keyword_call.py``)
 UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says
 
 
@@ -126,8 +128,8 @@ class Document:
 
     @property
     def is_of_names(self) -> bool:
-        """Whether this is a file with wrong names or words in launches, whatever configs the file has beside them."""
-        return any(issue.kind in (ABSENT, WORDS) for issue in self.issues)
+        """Whether this is a file with names or words that may be wrong, whatever configs the file has beside them."""
+        return any(issue.kind in (ABSENT, CALLED, LAUNCHER, WORDS) for issue in self.issues)
 
     @property
     def is_of_fsdp(self) -> bool:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.extract import source
+from tools.extract.deprecations import constructor, deprecations
 from tools.extract.history import Facts, at, changes, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 __all__ = ["LIBRARY", "STORE", "at", "changes", "extract", "merged"]
 
@@ -28,11 +29,10 @@ _MODULES = (
     "commands/cli_utils.py", "experimental/*/*_config.py", "experimental/*/__init__.py",
     "experimental/utils.py",
 )  # fmt: skip
+_OF_TRAINERS = ("trainer/*_trainer.py", "experimental/*/*_trainer.py")
 _CONFIG = re.compile(r"\w+(Config|Arguments)")
 _UNREAD = ("PretrainedConfig",)  # a model's own
-_REPLACED = re.compile(
-    r"`(\w+)`(?: argument| parameter)? is deprecated\b.*?\b(?:[Uu]se|in favor of|replaced by) (?:the )?`(\w+)`"
-)
+_TRAINER = re.compile(r"_?[A-Z]\w*Trainer")
 
 
 class _Class(NamedTuple):
@@ -53,14 +53,20 @@ def extract(tree: Path) -> Facts:
         classes[name] = {
             "bases": [_key_of_base(base, cls, package, found) for base in map(ast.unparse, cls.node.bases)],
             **({"exported": True} if name in exported else {}),
+            **({"sets": sets} if (sets := sorted(_set(cls.node))) else {}),
         }
         own = source.fields(cls.node) if _is_dataclass(cls.node) else {}
         for field, facts in own.items():
             fields[f"{name}.{field}"] = facts
-        for field, facts in _more(cls.node):
-            if field in own and facts.get("replaced_by", field) in own:
+        for field, facts in _more(cls.node, own):
+            if field in own:
                 fields[f"{name}.{field}"] |= facts
-    return {"classes": classes, "fields": fields}
+    return {
+        "classes": classes,
+        "fields": fields,
+        "trainers": dict(_trainers(package)),
+        "requires": {"transformers": {"specifier": _required(tree)}},
+    }
 
 
 def _classes(package: Path) -> Iterator[tuple[str, _Class]]:
@@ -111,6 +117,17 @@ def _path(package: Path, module: str) -> Path:
     return package.joinpath(*module.split(".")).with_suffix(".py")
 
 
+def _required(tree: Path) -> str:
+    """The releases of transformers that the package asks for."""
+    for path in tree.glob("trl-*.dist-info/METADATA"):
+        stated = re.search(
+            r"^Requires-Dist: transformers ?\(?([^;)\n]*)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if stated is not None:
+            return stated[1].strip()
+    return ""
+
+
 def _is_dataclass(cls: ast.ClassDef) -> bool:
     return any("dataclass" in ast.unparse(one) for one in cls.decorator_list)
 
@@ -128,15 +145,15 @@ def _exported(package: Path) -> set[str]:
     return listed | taken
 
 
-def _more(cls: ast.ClassDef) -> Iterator[tuple[str, Facts]]:
-    """What the metadata and ``__post_init__`` say of a field: its choices, what stands in for null, its new name."""
+def _more(cls: ast.ClassDef, names: Collection[str]) -> Iterator[tuple[str, Facts]]:
+    """What the metadata and ``__post_init__`` say of a field: its choices, what stands in for null or for it."""
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield node.target.id, source.metadata(node.value, "choices", "aliases")
         elif isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
             for statement in source.statements(node):
                 yield from _stands_in(statement.node)
-                yield from _renamed(statement.node)
+    yield from deprecations(cls, names).items()
 
 
 def _stands_in(node: ast.stmt) -> Iterator[tuple[str, Facts]]:
@@ -150,11 +167,25 @@ def _stands_in(node: ast.stmt) -> Iterator[tuple[str, Facts]]:
         yield name, {"if_null": source.text(node.value.body, {}, {"self": ""})}
 
 
-def _renamed(node: ast.stmt) -> Iterator[tuple[str, Facts]]:
-    """``warnings.warn("`max_seq_length` is deprecated ... Use `max_length` instead.")``."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("warn") and call.args:
-        said = source.literal(call.args[0], {})
-        for old, new in _REPLACED.findall(said) if isinstance(said, str) else ():
-            if old != new:
-                yield old, {"replaced_by": new}
+def _set(cls: ast.ClassDef) -> Iterator[str]:
+    """The attributes that ``__post_init__`` sets, other than those that stand in for null."""
+    for node in cls.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
+            found = {
+                target.attr
+                for one in ast.walk(node)
+                if isinstance(one, ast.Assign) and not any(_stands_in(one))
+                for target in one.targets
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+            }
+            yield from found
+
+
+def _trainers(package: Path) -> Iterator[tuple[str, Facts]]:
+    """What the constructor of each trainer takes; a trainer of the same name that is only moved has none of its own."""
+    for pattern in _OF_TRAINERS:
+        for path in sorted(package.glob(pattern)):
+            module = ".".join(path.relative_to(package).with_suffix("").parts)
+            for node in source.parse(path).body:
+                if isinstance(node, ast.ClassDef) and _TRAINER.fullmatch(node.name):
+                    yield _key(node.name, module), constructor(node) or {"is_open": True}
