@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ds_lint.frameworks.record import Framework
     from ds_lint.launches.launchers import Launcher
-    from ds_lint.launches.word import Argument, Word
+    from ds_lint.launches.word import Argument, UnknownWord, Word
 
 _OLDER_TORCHRUN = "torch.distributed.launch"
 _OTHER_WAYS = ("autotuning", "elastic_training")  # of ``deepspeed`` to start a script
@@ -45,6 +45,7 @@ class Launch(NamedTuple):
     ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words
     behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
     or a script with it. ``set_in`` are the other files that set variables of the environment, by their names, and
+    ``behind`` are the words behind the program as they are, each with what is known of it if it is unknown.
     ``container`` is the program that starts a container around it with little shared memory.
     """
 
@@ -73,6 +74,7 @@ class Launch(NamedTuple):
     around: tuple[Word, ...] = ()
     set_in: tuple[tuple[str, str], ...] = ()
     container: str | None = None
+    behind: tuple[tuple[Word, UnknownWord | None], ...] = ()
 
     @property
     def record(self) -> Launcher | None:

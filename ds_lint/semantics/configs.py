@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 def from_document(document: Document, basis: Basis) -> Config:
     """The config in a document, with the values that the stack puts in place of ``"auto"`` where they are known."""
+    launch = basis.facts.launch
+    if document.is_inline and launch is not None and launch.composed is not None:
+        document = launch.composed.as_composed(document)
     if document.kind == "accelerate":
         return _from_accelerates(document, basis)
     if document.kind == "recipe":
