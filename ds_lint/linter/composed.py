@@ -11,15 +11,18 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Span
 
 
-def placed(problem: Problem, places: ComposedPlaces) -> tuple[Span, list[Related], bool] | None:
+def placed(problem: Problem, places: ComposedPlaces, *, is_elsewhere: bool) -> tuple[Span, list[Related], bool] | None:
     """The range in the file of the mapping, the other places, and whether the first of those is where it is shown.
 
-    None if another mapping has the problem, too, and shows it.
+    None if another mapping has the problem, too, and shows it. A problem of a launch, which ``is_elsewhere``, has its
+    place there anyway.
     """
     document, span = places.place(problem.span)
     if not places.counts(document):
         return None
     related = [_related(one, places) for one in problem.related]
+    if is_elsewhere and related and related[0].path is not None:
+        return (span if places.is_own(document) else places.opening), related, True
     if places.is_own(document):
         return span, related, False
     return places.opening, [Related(span, problem.label, document.path), *related], True

@@ -125,7 +125,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     if config.document.composed is not None:
         from ds_lint.linter.composed import placed  # few configs are composed
 
-        place = placed(problem, config.document.composed)
+        place = placed(problem, config.document.composed, is_elsewhere=rule.is_elsewhere)
         if place is None:
             return None
         span, related, is_in_other_file = place

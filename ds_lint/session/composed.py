@@ -11,10 +11,12 @@ from ds_lint.project.launches import text_of
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ds_lint.facts.composed import ComposedConfig
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.launches.composing_script import ComposingScript
-    from ds_lint.session.launched import LaunchingProject
+    from ds_lint.source.files import Files
     from ds_lint.source.hydra.composition import Composed
     from ds_lint.source.hydra.overrides import Override
 
@@ -29,8 +31,11 @@ _OPTIONS = {
 _MOST_MODULES = 500  # of a project
 
 
-def composed_config(facts: LaunchFacts, project: LaunchingProject, by: str) -> ComposedConfig | None:
-    """What a launch composes; None if its script composes nothing, or it is not known."""
+def composed_config(facts: LaunchFacts, locate: Callable[[str], str | None], files: Files) -> ComposedConfig | None:
+    """What a launch composes; None if its script composes nothing, or it is not known.
+
+    ``locate`` finds a file of the project that the launch names.
+    """
     document = facts.script_document
     script = composing_script(document.content) if document is not None else None
     if script is None or document is None:
@@ -39,7 +44,7 @@ def composed_config(facts: LaunchFacts, project: LaunchingProject, by: str) -> C
     from ds_lint.source.hydra.places import NotComposedError
 
     try:
-        composed, overrides = _Composing(facts, project, by, script, document.path).composed()
+        composed, overrides = _Composing(facts, locate, files, script, document.path).composed()
     except NotComposedError:
         return None
     if composed.absent and _may_have_schemas(document.path):
@@ -63,11 +68,16 @@ def _may_have_schemas(script: str) -> bool:
 
 class _Composing:
     def __init__(
-        self, facts: LaunchFacts, project: LaunchingProject, by: str, script: ComposingScript, path: str
+        self,
+        facts: LaunchFacts,
+        locate: Callable[[str], str | None],
+        files: Files,
+        script: ComposingScript,
+        path: str,
     ) -> None:
         from ds_lint.source.hydra.files import ConfigFolders
 
-        self.facts, self.project, self.by, self.script = facts, project, by, script
+        self.facts, self.locate, self.files, self.script = facts, locate, files, script
         self.beside = os.path.dirname(path)
         self.options: dict[str, str | None] = {}
         self.folders = ConfigFolders([], self._read, os.path.isdir)
@@ -88,7 +98,7 @@ class _Composing:
         base = folder if os.path.isabs(folder) else os.path.normpath(os.path.join(self.beside, folder))
         found = [base]
         if extra:
-            place = self.project.located(self.facts.launch, posixpath.join(extra, f"{name}.yaml"), self.by)
+            place = self.locate(posixpath.join(extra, f"{name}.yaml"))
             found = [base, os.path.dirname(place)] if place is not None else [base, extra]
         self.folders.folders = found
         return compose(self.folders, name.removesuffix(".yaml"), overrides), overrides
@@ -101,7 +111,7 @@ class _Composing:
         files = []
         for name in self.script.files:
             value = self.facts.launch.arguments.get(name[2:]) if name.startswith("--") else name
-            path = self.project.located(self.facts.launch, value, self.by) if isinstance(value, str) else None
+            path = self.locate(value) if isinstance(value, str) else None
             if path is None and isinstance(value, str) and os.path.isfile(os.path.join(self.beside, value)):
                 path = os.path.join(self.beside, value)
             text = self._read(path) if path is not None else None
@@ -162,4 +172,4 @@ class _Composing:
         return Span(start + line, start + (end if end != -1 else len(document.text)))
 
     def _read(self, path: str) -> str | None:
-        return text_of(path, self.project.files)
+        return text_of(path, self.files)

@@ -289,7 +289,7 @@ class LaunchingProject:
             facts.checkpoint = self.checkpoint_of(facts, file.path)
             facts.variables = self.variables.of(facts)
             facts.port_taken = taken.get(place)
-            facts.composed = composed_config(facts, self, file.path)
+            facts.composed = composed_config(facts, lambda name: self.located(launch, name, file.path), self.files)  # noqa: B023 - called at once
             if launch.path == file.path:
                 facts.written = _written(facts, file.written, launch.line, file.text)
             if not facts.written and by_cell and not facts.named_configs:

@@ -8,7 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
-    from ds_lint.source.composed_places import ComposedPlaces
     from ds_lint.source.languages import Language
     from ds_lint.source.notebook_cells import Notebook
     from ds_lint.source.parts import Places
@@ -105,7 +104,7 @@ class Document:
         self.is_fragment = any(issue.kind in CUT_OFF for issue in issues)
         self.is_python = False  # it is written in Python, not in JSON
         self.keys_above: KeyPath | None = None  # of a mapping inside of a file: those that lead to it
-        self.composed: ComposedPlaces | None = None  # of a mapping that files and words of a launch make together
+        self.composed: Any = None  # ``ComposedPlaces`` of a mapping that files and words of a launch make together
         self.may_have_own_keys = False  # of what reads the file, which is not known
         self.suppressions: list[Any] | None = None  # once they are needed (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None

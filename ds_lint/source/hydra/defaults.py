@@ -33,7 +33,7 @@ class MergedFile(Record):
     package: str
 
 
-class _Choice(Record):
+class _GroupChoice(Record):
     """The name that a group has by an override: of the command line, or of a list of defaults."""
 
     value: str | list[str] | None
@@ -93,7 +93,7 @@ class DefaultsReader:
 
     def __init__(self, folders: ConfigFolders, overrides: list[Override]) -> None:
         self._folders = folders
-        self._choices: dict[str, _Choice] = {}
+        self._choices: dict[str, _GroupChoice] = {}
         self._appended: list[_Entry] = []
         self._deleted: dict[str, str | None] = {}
         self._known: dict[str, str | list[str] | None] = {}
@@ -121,7 +121,7 @@ class DefaultsReader:
         if one.how == "add":
             self._appended.append(_Entry(one.key, chosen, one.package))
         else:
-            self._choices[key] = _Choice(chosen)
+            self._choices[key] = _GroupChoice(chosen)
 
     def files(self, name: str) -> list[MergedFile]:
         """The files of the config of this name, in the order in which they are merged."""
@@ -159,7 +159,7 @@ class DefaultsReader:
         for one in entries:
             one.base, one.above = entry.group_path, package
             if one.is_override and one.group is not None:
-                self._choices.setdefault(one.key, _Choice(one.value))
+                self._choices.setdefault(one.key, _GroupChoice(one.value))
         yield from self._children(entries, MergedFile(path, package), (*seen, path))
 
     def _children(self, entries: list[_Entry], own: MergedFile, seen: tuple[str, ...]) -> Iterator[MergedFile]:

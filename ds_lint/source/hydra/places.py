@@ -16,7 +16,7 @@ class NotComposedError(Exception):
     """A config that is not read here as Hydra reads it, or that it rejects."""
 
 
-class SourcePart(NamedTuple):
+class TextPart(NamedTuple):
     """A file, from an offset of the whole text on."""
 
     start: int
@@ -27,7 +27,7 @@ class SourceTexts:
     """The files, each behind those before it."""
 
     def __init__(self) -> None:
-        self.parts: list[SourcePart] = []
+        self.parts: list[TextPart] = []
         self._end = 0
 
     @property
@@ -41,11 +41,11 @@ class SourceTexts:
             if part.document.path == document.path:
                 return part.start
         start = self._end
-        self.parts.append(SourcePart(start, document))
+        self.parts.append(TextPart(start, document))
         self._end += len(document.text) + 1
         return start
 
-    def part_at(self, offset: int) -> SourcePart:
+    def part_at(self, offset: int) -> TextPart:
         """The file that an offset is in."""
         return next(one for one in reversed(self.parts) if one.start <= offset)
 
