@@ -148,7 +148,7 @@ class DefaultsReader:
             if entry.is_optional:
                 return
             raise NotComposedError(f"{path} is not found")
-        if entry.group is not None and not file.defaults:
+        if entry.group is not None and all(_entry(node).is_override for node in file.defaults):
             if entry.key in self._merged:
                 raise NotComposedError(f"{entry.key} is there twice")
             self._merged.add(entry.key)
