@@ -109,11 +109,11 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
         for launch in files.launches(text, name, kind, example.files.get).launches:
             script = example.files.get(launch.script or "")
             shown = None if script is None else read_training_script(script)
-            folder = "example/" if example.language == "yaml" else ""  # which has no modules beside the script
+            folder = "example/" if "hydra" in (script or "") else ""  # which has no modules beside the script
             held = None if script is None else Document(f"{folder}{launch.script}", script, None, [])
             facts = LaunchFacts(launch, Document(name, text, None, []), shown, held)
             facts.variables = LaunchVariables("", ON_DISK).of(facts)  # whose project has no other files
-            if example.language == "yaml":
+            if folder:
                 facts.composed = composed_config(facts, lambda _: None, ExampleFiles(example))
             if example.checkpoint is not None:
                 facts.checkpoint = Checkpoint("ckpt/global_step100", example.checkpoint)

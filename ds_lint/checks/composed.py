@@ -31,7 +31,7 @@ def override_of_absent_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             one.override.span,
-            f"`{one.override.key}`: the config has no `{key}`, so Hydra raises before the script starts",
+            f"the config has no `{key}`: Hydra raises before the script starts",
             rejected("load"),
             help=f"Write `{meant}`. {add}" if meant else f"Write `+{one.override.word}` to add the key.",
             label=f"did you mean `{meant}`?" if meant else "no such key",
