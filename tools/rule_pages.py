@@ -38,6 +38,7 @@ from ds_lint.project.launches import at_once
 from ds_lint.rule_pages import pages
 from ds_lint.semantics.basis import Basis
 from ds_lint.session.absent_names import documents_with_absent_names
+from ds_lint.session.composed import composed_config
 from ds_lint.session.launch_variables import LaunchVariables
 from ds_lint.session.launched_words import documents_with_refused_words
 from ds_lint.session.launcher_words import documents_with_launcher_words
@@ -48,7 +49,7 @@ from ds_lint.source import documents
 from ds_lint.source.absent_name import AbsentName
 from ds_lint.source.absent_name import document_of as document_with_names
 from ds_lint.source.document import Document, SyntaxIssue
-from ds_lint.source.files import ON_DISK
+from ds_lint.source.files import MOST_BYTES, ON_DISK, Files
 from ds_lint.source.launched_words import LaunchedWords
 from ds_lint.source.launcher_words import LauncherWords
 from ds_lint.targets.combination import pins_of
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
 NAME = "config.json"  # what an example is called while it is checked
 YAML_NAME = "accelerate.yaml"  # and one in YAML
+HYDRA_NAME = "example/config.yaml"  # and one that Hydra composes
 PYTHON_NAME = "train.py"  # and one in Python
 SHELL_NAME = "run.sh"  # and a launch
 POLICY_NAME = "org.schema.json"  # and its policy
@@ -112,9 +114,12 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
         for launch in files.launches(text, name, kind, example.files.get).launches:
             script = example.files.get(launch.script or "")
             shown = None if script is None else read_training_script(script)
-            held = None if script is None else Document(str(launch.script), script, None, [])
+            folder = "example/" if "hydra" in (script or "") else ""  # which has no modules beside the script
+            held = None if script is None else Document(f"{folder}{launch.script}", script, None, [])
             facts = LaunchFacts(launch, Document(name, text, None, []), shown, held)
             facts.variables = LaunchVariables("", ON_DISK).of(facts)  # whose project has no other files
+            if folder:
+                facts.composed = composed_config(facts, lambda _: None, ExampleFiles(example))
             if example.checkpoint is not None:
                 facts.checkpoint = Checkpoint("ckpt/global_step100", example.checkpoint)
             return facts
@@ -132,7 +137,25 @@ def document_of(example: pages.Example) -> Document:
             return document_with_names(PYTHON_NAME, example.config, calls)
         (document,) = found or documents.unparsed(example.data, PYTHON_NAME, is_named=True)
         return document
+    if example.language == "yaml" and any("hydra" in text for text in example.files.values()):
+        (document,) = documents.within(example.data, HYDRA_NAME, "yaml")
+        return document
     return documents.from_bytes(example.data, YAML_NAME if example.language == "yaml" else NAME)
+
+
+class ExampleFiles(Files):
+    """The config of an example, as the file that Hydra looks for."""
+
+    __slots__ = ("_example",)
+
+    def __init__(self, example: pages.Example) -> None:
+        self._example = example
+
+    def bytes_of(self, path: str, most: int = MOST_BYTES) -> bytes:
+        """The content of a file. Raises OSError."""
+        if path != HYDRA_NAME or len(self._example.data) > most:
+            raise FileNotFoundError(path)
+        return self._example.data
 
 
 def names_of(example: pages.Example) -> Document:

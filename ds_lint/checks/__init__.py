@@ -91,6 +91,10 @@ def _is_recipe(config: Config) -> bool:
     return config.document.kind == "recipe" or config.preset is not None
 
 
+def _is_composed(config: Config) -> bool:
+    return config.document.composed is not None
+
+
 def _has_issues(config: Config) -> bool:
     return bool(config.document.issues)
 
@@ -120,6 +124,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_accelerates, ("accelerate", "accelerate_machines", "machines_by_deepspeed")),
     (_may_have_fsdp, ("fsdp",)),
     (_is_call, ("calls",)),
+    (_is_composed, ("composed",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
     (_has_absent_names, ("agreement", "launched_words", "launcher_options", "names", "script_keywords")),
@@ -127,7 +132,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
 )
 
 # Those whose rules look at one key and its value: what they find in a fragment holds whatever other keys it gets.
-ABOUT_ONE_KEY = frozenset({"keys", "policy", "releases", "suppressions", "syntax", "unknown", "values"})
+ABOUT_ONE_KEY = frozenset({"composed", "keys", "policy", "releases", "suppressions", "syntax", "unknown", "values"})
 
 # Those whose rules are all off unless selected.
 FOR_SELECTION = ("performance", "stage_keys")

@@ -70,7 +70,11 @@ def _launched(
         for one in link.paths & known.keys():
             document = known[one]
             is_alone = repository_of(document.path) is None and document.language not in ("notebook", "shell")
-            if is_alone and isinstance(link.material, LaunchFacts) and link.material.may_name(document):
+            if (
+                (is_alone or document.is_inline)
+                and isinstance(link.material, LaunchFacts)
+                and link.material.may_name(document)
+            ):
                 session.add_material(link.material, document.path)
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.checkpoints import Checkpoint
+    from ds_lint.facts.composed import ComposedConfig
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
     from ds_lint.facts.set_variable import SetVariable
@@ -87,7 +88,7 @@ class LaunchFacts:
     """
 
     __slots__ = (
-        "builds_whole_models", "checkpoint", "document", "fsdp_config", "is_open", "launch", "model", "named",
+        "builds_whole_models", "checkpoint", "composed", "document", "fsdp_config", "is_open", "launch", "model", "named",
         "names_experts", "port_taken", "recipe", "resumption", "script", "script_document", "stack", "training",
         "values", "variables", "written",
     )  # fmt: skip
@@ -106,6 +107,7 @@ class LaunchFacts:
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
         self.names_experts = False
+        self.composed: ComposedConfig | None = None  # with Hydra or OmegaConf
         self.model: Model | None = None  # if its files are in the project, or its shapes are known
         self.written: tuple[tuple[int, int], ...] = ()
         self.is_open = False
@@ -279,6 +281,8 @@ class LaunchFacts:
         """Whether this is the config that the launch names, and not its data, or another one in the same script."""
         if config.command is not None:
             return config.command == identity(self.launch)
+        if config.is_inline:
+            return self.composed is not None and self.composed.covers(config)
         if config.language == "shell" and has_own_config(self.launch):
             return False
         if config.is_python and self._is_of_module(config):
@@ -326,6 +330,7 @@ class LaunchFacts:
             recipe,
             self.fsdp_config,
             *(one.document for one in self.variables),
+            *(self.composed.documents if self.composed else ()),
         )
         return [one for one in found if one is not None]
 
@@ -364,6 +369,7 @@ class LaunchFacts:
             self.launch.cut_off,
         )
         recipe = None if self.recipe is None else self.recipe.says
+        composed = None if self.composed is None else self.composed.words
         saved = (self.resumption, self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts, self.port_taken)
         variables = tuple(one.says for one in self.variables)
@@ -374,7 +380,20 @@ class LaunchFacts:
             given = {**training.given, **training.others}
             late = frozenset((name, form(one)) for name, one in training.later.items())
             forms = frozenset((name, form(one)) for name, one in given.items()), late, frozenset(training.defaults)
-        return *facts, *model, *script, *yaml, recipe, around, saved, variables, bool(self.doubts), names, forms
+        return (
+            *facts,
+            *model,
+            *script,
+            *yaml,
+            recipe,
+            composed,
+            around,
+            saved,
+            variables,
+            bool(self.doubts),
+            names,
+            forms,
+        )
 
     @property
     def doubts(self) -> list[str]:

@@ -70,7 +70,8 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
     if launcher.is_per_gpu:
         options = parsed(launcher.name, words, start.details[len(start.words) - len(words) :])
     program = _program(launcher, options)
-    sorted_ = sorted_flags(program.words, start.details[len(start.words) - len(program.words) :])
+    details = start.details[len(start.words) - len(program.words) :]
+    sorted_ = sorted_flags(program.words, details)
     flags = arguments(sorted_.words)
     start = start._replace(environment={**start.environment, **_set_by_env(start.words)})
     call = LauncherCall(options, sorted_, launcher.framework, outer, allocation, start, read)
@@ -108,6 +109,7 @@ def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadF
         redirections=start.redirections if any(map(_OPTION_AS_FILE.fullmatch, start.redirections)) else (),
         cut_off=start.cut_off,
         own_words=own,
+        behind=tuple(zip(program.words, details, strict=False)),
     )
 
 
@@ -235,6 +237,9 @@ def _program(launcher: Launcher, options: Parsed) -> _Program:
 def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], call: LauncherCall) -> bool:
     """Whether a script that Python starts is given a DeepSpeed config, or uses one."""
     if any(name.startswith("deepspeed") or name in CONFIG_FLAGS for name in flags):
+        return True
+    overrides = (word for word in program.words if word is not None and "=" in word and not word.startswith("-"))
+    if any("deepspeed" in word for word in overrides):  # of Hydra
         return True
     if program.script is None:
         return False

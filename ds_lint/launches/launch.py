@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ds_lint.frameworks.record import Framework
     from ds_lint.launches.launchers import Launcher
-    from ds_lint.launches.word import Argument, Word
+    from ds_lint.launches.word import Argument, UnknownWord, Word
 
 _OLDER_TORCHRUN = "torch.distributed.launch"
 _OTHER_WAYS = ("autotuning", "elastic_training")  # of ``deepspeed`` to start a script
@@ -46,7 +46,8 @@ class Launch(NamedTuple):
     behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
     or a script with it. ``set_in`` are the other files that set variables of the environment, by their names, and
     ``container`` is the program that starts a container around it with little shared memory. ``own_words`` are those of
-    a launcher that starts a process for each GPU, before the script.
+    a launcher that starts a process for each GPU, before the script; ``behind`` those behind the program as they are,
+    each with what is known of it if it is unknown.
     """
 
     path: str
@@ -75,6 +76,7 @@ class Launch(NamedTuple):
     set_in: tuple[tuple[str, str], ...] = ()
     container: str | None = None
     own_words: tuple[Word, ...] = ()
+    behind: tuple[tuple[Word, UnknownWord | None], ...] = ()
 
     @property
     def record(self) -> Launcher | None:

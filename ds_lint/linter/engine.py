@@ -123,6 +123,14 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         key = ("deepspeed", *(key or ())) if is_about_keys and config.preset is None else key
     if config.document.is_in_yaml:
         problem.fix = None  # what it writes would not be YAML
+    span, related, is_in_other_file = problem.span, problem.related, False
+    if config.document.composed is not None:
+        from ds_lint.linter.composed import placed  # few configs are composed
+
+        place = placed(problem, config.document.composed, is_elsewhere=rule.is_elsewhere)
+        if place is None:
+            return None
+        span, related, is_in_other_file = place
     if config.document.is_inline:
         problem.fix = None  # fixes are written for whole configs, in JSON and Python
         key = (*(config.document.keys_above or ()), *(key or ()))
@@ -144,10 +152,11 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         message=f'{message} (from "auto")' if filled else message,
         help=_shortened(f'{problem.help} "auto" is {filled}.' if filled else problem.help),
         path=config.document.path,
-        span=problem.span,
-        label=problem.label,
-        related=problem.related,
-        is_elsewhere=rule.is_elsewhere and bool(problem.related) and problem.related[0].path is not None,
+        span=span,
+        label="part of this config" if is_in_other_file else problem.label,
+        related=related,
+        is_elsewhere=is_in_other_file
+        or (rule.is_elsewhere and bool(problem.related) and problem.related[0].path is not None),
         fix=None if filled or _overwrites_stand_in(problem, config) else problem.fix,
         subject=_subject(problem, config),
     )

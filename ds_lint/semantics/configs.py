@@ -28,6 +28,9 @@ def from_document(document: Document, basis: Basis) -> Config:
 
 
 def _read(document: Document, basis: Basis) -> Config:
+    launch = basis.facts.launch
+    if document.is_inline and launch is not None and launch.composed is not None:
+        document = launch.composed.as_composed(document)
     if document.kind == "accelerate":
         return _from_accelerates(document, basis)
     if document.kind == "recipe":

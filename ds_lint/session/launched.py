@@ -28,6 +28,7 @@ from ds_lint.project.launches import (
     text_of,
 )
 from ds_lint.project.references import located
+from ds_lint.session.composed import composed_config
 from ds_lint.session.launch_variables import LaunchVariables
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
@@ -289,6 +290,7 @@ class LaunchingProject:
             facts.fsdp_config = self._fsdp_config_of(facts, file.path)
             facts.variables = self.variables.of(facts)
             facts.port_taken = taken.get(place)
+            facts.composed = composed_config(facts, lambda name: self.located(launch, name, file.path), self.files)  # noqa: B023 - called at once
             if launch.path == file.path:
                 facts.written = _written(facts, file.written, launch.line, file.text)
             if not facts.written and by_cell and not facts.named_configs:
@@ -437,6 +439,8 @@ class LaunchingProject:
                 yield from self.named_in(path)
         if recipe is not None:
             yield recipe.document.path
+        if facts.composed is not None:
+            yield from facts.composed.paths
         if facts.script is not None and facts.script.imported_config is not None:
             yield facts.script.imported_config[0]
 

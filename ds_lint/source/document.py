@@ -65,6 +65,7 @@ class Document:
         "_line_starts",
         "command",
         "comments",
+        "composed",
         "content",
         "index",
         "is_dict",
@@ -112,6 +113,7 @@ class Document:
         self.is_fragment = any(issue.kind in CUT_OFF for issue in issues)
         self.is_python = False  # it is written in Python, not in JSON
         self.keys_above: KeyPath | None = None  # of a mapping inside of a file: those that lead to it
+        self.composed: Any = None  # ``ComposedPlaces`` of a mapping that files and words of a launch make together
         self.may_have_own_keys = False  # of what reads the file, which is not known
         self.suppressions: list[Any] | None = None  # once they are needed (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None
