@@ -28,6 +28,7 @@ FILES = {
     "families": records.Families,
     "gpus": records.Gpus,
     "launchers": dict[str, records.LauncherOptions],
+    "layer_classes": records.LayerClasses,
     "model_classes": records.ModelClasses,
     "models": records.ModelStore,
     "overlay": records.Overlay,

@@ -430,6 +430,15 @@ class ModelClasses(TypedDict):
     classes: dict[str, str]
 
 
+class LayerClasses(TypedDict):
+    """``layer_classes.json``: the layers that a model type of transformers may have, those of ``older`` releases too."""
+
+    library: str
+    release: str
+    older: list[str]
+    layers: dict[str, list[str]]
+
+
 # What `ds-lint convert` says: conversion.json
 
 
@@ -701,6 +710,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["families"]) -> Families: ...
     @overload
     def __call__(self, name: Literal["model_classes"]) -> ModelClasses: ...
+    @overload
+    def __call__(self, name: Literal["layer_classes"]) -> LayerClasses: ...
     @overload
     def __call__(self, name: Literal["conversion"]) -> Conversion: ...
     @overload

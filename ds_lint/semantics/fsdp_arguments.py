@@ -62,6 +62,12 @@ class FsdpArguments:
         """Whether the Trainer makes a plugin: FSDP is on, and not that of XLA."""
         return bool(self.argument.value) and not self.values.get("xla")
 
+    @property
+    def policy(self) -> Any:
+        """The policy by which the model is wrapped."""
+        policies = self._choices("FSDP_AUTO_WRAP_POLICY")
+        return self.values.get("auto_wrap_policy", policies[0] if policies else None)
+
     def refusals(self) -> Iterator[Trouble]:
         """Why TrainingArguments or the plugin raises."""
         if self.version is None:
@@ -73,7 +79,7 @@ class FsdpArguments:
             if name in self.values and self.version in facts.get("flag_for", ()) and flag(self.values[name]) is None:
                 yield self._wrong(name, "neither true nor false", "Write true or false.")
         policies = self._choices("FSDP_AUTO_WRAP_POLICY")
-        policy = self.values.get("auto_wrap_policy", policies[0])
+        policy = self.policy
         if policy not in policies:
             yield self._wrong("auto_wrap_policy", f"not one of {listed(policies)}", "Write one of these words.")
         elif policy == policies[1] and not isinstance(self.values.get("min_num_params", 0), (int, float)):
@@ -85,7 +91,7 @@ class FsdpArguments:
         if self.version not in (1, 2):
             return
         policies = self._choices("FSDP_AUTO_WRAP_POLICY")
-        policy = self.values.get("auto_wrap_policy", policies[0])
+        policy = self.policy
         for written in self._written:
             name = written.removeprefix("fsdp_")
             facts = self._keys.get(name)
@@ -126,7 +132,7 @@ class FsdpArguments:
             yield self._wrong("state_dict_type", f"not one of {listed(kinds)}", "Write one of these words.")
         elif isinstance(kind, str) and self.version == 2 and kind.upper() == kinds[1]:
             what = f"`state_dict_type` is {kinds[1]}, and FSDP 2 does not take it"
-            yield self._as_written("state_dict_type"), what, f"Write {kinds[0]} or {kinds[2]}."
+            yield self.as_written("state_dict_type"), what, f"Write {kinds[0]} or {kinds[2]}."
         if self.version == 1:
             yield from self._word(_PREFETCH, "FSDP_BACKWARD_PREFETCH", 2)  # torch has no number for no prefetch
             yield from self._word("reshard_after_forward", "FSDP_SHARDING_STRATEGY", 5)
@@ -140,9 +146,10 @@ class FsdpArguments:
 
     def _wrong(self, name: str, problem: str, advice: str) -> Trouble:
         what = f"`{name}` of `fsdp_config` is {as_json(self.values[name])}, {problem}"
-        return self._as_written(name), what, advice
+        return self.as_written(name), what, advice
 
-    def _as_written(self, name: str) -> str:
+    def as_written(self, name: str) -> str:
+        """A key as it is written; the last one that counts."""
         return next((one for one in reversed(self._written) if one.removeprefix("fsdp_") == name), name)
 
     def _choices(self, name: str) -> list[str]:
