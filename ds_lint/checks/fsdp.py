@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import IGNORED, Outcome, Problem, rejected
+from ds_lint.diagnostics.problem import IGNORED, RISK, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.facts.script_values import conditions_hold
 from ds_lint.knowledge.suggestions import choice
 from ds_lint.knowledge.suggestions import is_typo as is_slip
 from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
 from ds_lint.semantics.fsdp_layers import is_layer_of_another, layers_of, makes_own_plugin, named_layers
 from ds_lint.semantics.fsdp_places import place_of
+from ds_lint.semantics.fsdp_setup import fsdp_setup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,3 +92,46 @@ def fsdp_layer_not_in_model(config: Config) -> Iterator[Problem]:
 
 
 _USUAL = ("DecoderLayer", "EncoderLayer", "Layer", "Block")
+
+
+@rule(
+    "DS669", "fsdp-mixed-parameters", severity="error", effects=("rejected", "risk"), kind="accelerate", elsewhere=True
+)
+def fsdp_mixed_parameters(config: Config) -> Iterator[Problem]:
+    """Parameters that FSDP 1 does not join: 4 bits kept as bytes, and frozen ones beside those that are trained.
+
+    Source: ``_validate_tensors_to_flatten`` in ``torch/distributed/fsdp/_flat_param.py``.
+    """
+    launch, setup = config.facts.launch, fsdp_setup(config)
+    script = launch.script if launch is not None else None
+    if launch is None or script is None or setup is None or setup.version != 1:
+        return
+    for loaded in script.calls.quantizations:
+        is_stored = loaded.argument == _FOUR_BITS and not loaded.names_storage
+        if is_stored and conditions_hold(loaded.conditions, launch.launch, script):
+            yield Problem(
+                setup.path or None,
+                setup.span,
+                f"`{_FOUR_BITS}` without `bnb_4bit_quant_storage`: FSDP 1 does not take weights of integers and raises",
+                rejected("initialize"),
+                help="Pass `bnb_4bit_quant_storage=torch.bfloat16` to `BitsAndBytesConfig`: the dtype of the other "
+                "weights.",
+                label="FSDP",
+                related=launch.related(loaded.place, "weights of integers"),
+            )
+            break
+    has_adapters = script.calls.has_adapters and config.stacks == ("accelerate",)  # the Trainer has a policy of peft
+    if setup.switch is not None and has_adapters and not makes_own_plugin(config):
+        yield Problem(
+            setup.switch_path,
+            setup.switch,
+            "`use_orig_params` is off: FSDP 1 raises over layers with adapters, of which the rest is frozen",
+            RISK,
+            help="Write `fsdp_use_orig_params: true`, or wrap the adapters on their own with "
+            "`fsdp_auto_wrap_policy` of peft.",
+            label="with adapters",
+            severity="warning",
+        )
+
+
+_FOUR_BITS = "load_in_4bit"

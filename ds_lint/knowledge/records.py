@@ -431,7 +431,7 @@ class ModelClasses(TypedDict):
 
 
 class LayerClasses(TypedDict):
-    """``layer_classes.json``: the layers that a model type of transformers may have, those of ``older`` releases too."""
+    """``layer_classes.json``: the layers that a model type of transformers may have, in ``older`` releases too."""
 
     library: str
     release: str

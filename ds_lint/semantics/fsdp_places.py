@@ -1,4 +1,4 @@
-"""Where a setting of FSDP among the training arguments is written: in a call, a flag, a file, or beside another file."""
+"""Where a setting of FSDP among the training arguments is: in a call, a flag, a file, or beside another file."""
 
 from __future__ import annotations
 

@@ -56,7 +56,6 @@ def test_a_layer_of_another_model_is_not_found() -> None:
     """DS668: the plugin raises over the class that the model does not have."""
     import os
 
-    import torch
     from accelerate.utils import FullyShardedDataParallelPlugin
     from transformers import Qwen2Config, Qwen2Model
 
