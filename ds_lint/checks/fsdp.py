@@ -7,7 +7,7 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.facts.script_values import conditions_hold
 from ds_lint.knowledge.suggestions import choice
 from ds_lint.knowledge.suggestions import is_typo as is_slip
-from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
+from ds_lint.semantics.fsdp_arguments import fsdp_arguments
 from ds_lint.semantics.fsdp_layers import is_layer_of_another, layers_of, makes_own_plugin, named_layers
 from ds_lint.semantics.fsdp_places import place_of
 from ds_lint.semantics.fsdp_setup import fsdp_setup
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.semantics.config import Config
+    from ds_lint.semantics.fsdp_places import AnyArguments
 
 
 @rule("DS660", "fsdp-config-refused", severity="error", effects=("rejected",), kind="accelerate", elsewhere=True)
@@ -47,7 +48,7 @@ def fsdp_config_unread(config: Config) -> Iterator[Problem]:
 
 
 def _about(
-    arguments: FsdpArguments, config: Config, name: str | None, message: str, outcome: Outcome, advice: str
+    arguments: AnyArguments, config: Config, name: str | None, message: str, outcome: Outcome, advice: str
 ) -> Problem:
     """A problem of the training arguments."""
     place = place_of(arguments, config, name)

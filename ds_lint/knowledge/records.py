@@ -30,7 +30,7 @@ StackTable = Literal[
     "fills", "overwrites", "inserts", "refusals", "required", "requires", "training_arguments", "plugin",
     "launch_arguments", "yaml", "sagemaker", "launchers", "words", "beside_file",
     "strategy", "strategy_config", "trainer_names", "fabric_names",
-    "fsdp_variables", "fsdp_plugin", "fsdp_config",
+    "fsdp_variables", "fsdp_plugin", "fsdp_config", "fsdp_before",
 ]  # fmt: skip
 Bound = Literal["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
 ModelTable = Literal["hidden_sizes", "chosen_experts"]
@@ -230,6 +230,7 @@ class StackFacts(Dated, total=False):
     # fsdp_config, which has versions, too
     flag_for: list[int]  # the versions for which the text must be true or false
     policy_number: int  # of the policy for which the key counts
+    needs: str  # the key that must not be off where this one is on
 
 
 class StackStore(Store, total=False):
@@ -250,6 +251,7 @@ class StackStore(Store, total=False):
     fsdp_variables: dict[str, StackFacts]
     fsdp_plugin: dict[str, StackFacts]
     fsdp_config: dict[str, StackFacts]
+    fsdp_before: dict[str, StackFacts]  # transformers before 5.10.1: the choices of ``options``, and of ``prefix``
     words: dict[str, StackFacts]
     beside_file: dict[str, StackFacts]
     strategy: dict[str, StackFacts]

@@ -1,7 +1,7 @@
 """``fsdp`` and ``fsdp_config`` of the training arguments: with what they raise, and which keys nothing reads.
 
 Source: ``_process_fsdp_args`` in ``transformers/training_args.py``, which makes arguments of the plugin of them.
-Before transformers 5.10.1 it works in other ways, and nothing is claimed.
+Before transformers 5.10.1 it works in other ways (``fsdp_arguments_before.py``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import Argument, TrainingArguments
     from ds_lint.knowledge.records import StackFacts
     from ds_lint.semantics.config import Config
+    from ds_lint.semantics.fsdp_arguments_before import OlderFsdpArguments
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
 
@@ -160,7 +161,7 @@ class FsdpArguments:
 _MEANT = {"offload_params": "cpu_offload", "sharding_strategy": "reshard_after_forward"}
 
 
-def fsdp_arguments(config: Config) -> FsdpArguments | None:
+def fsdp_arguments(config: Config) -> FsdpArguments | OlderFsdpArguments | None:
     """The two arguments; None if they are not known, or it is not known what the release does with them."""
     if config.facts.training is None or not config.knowledge.table("transformers", "fsdp_config"):
         return None
@@ -173,6 +174,12 @@ def fsdp_arguments(config: Config) -> FsdpArguments | None:
     is_known = argument is not None and given is not None and isinstance(values, dict)
     if argument is None or argument.value is UNKNOWN or not is_known or UNKNOWN in values.values():
         return None
+    if config.knowledge.table("transformers", "fsdp_before"):
+        from ds_lint.semantics.fsdp_arguments_before import OlderFsdpArguments  # most targets are newer
+
+        older = OlderFsdpArguments(config, argument, given, values, is_file=file is not None)
+        older.file = file
+        return older
     arguments = FsdpArguments(config, argument, given, values)
     arguments.file = file
     return arguments

@@ -8,9 +8,14 @@ from ds_lint.semantics.related import given_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.fsdp_arguments import FsdpArguments
+    from ds_lint.semantics.fsdp_arguments_before import OlderFsdpArguments
     from ds_lint.source.tree import KeyPath, Span
+
+    AnyArguments: TypeAlias = FsdpArguments | OlderFsdpArguments
 
 
 class FsdpPlace(Record):
@@ -21,7 +26,7 @@ class FsdpPlace(Record):
     related: list[Related]
 
 
-def place_of(arguments: FsdpArguments, config: Config, name: str | None) -> FsdpPlace:
+def place_of(arguments: AnyArguments, config: Config, name: str | None) -> FsdpPlace:
     """The place of a key as it is written; of the arguments themselves without a name."""
     file, is_own = arguments.file, config.document.kind == "TrainingArguments"
     path, span = _in_document(config, name) if is_own else ((), _of_file(config))

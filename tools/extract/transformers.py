@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tools.extract import source
 from tools.extract import transformers_fsdp as fsdp
+from tools.extract import transformers_fsdp_before as fsdp_before
 from tools.extract.config_use import Use, collected, fill, inserts, overwrites
 from tools.extract.history import Facts, at, changes, merged
 
@@ -52,8 +53,17 @@ def extract(tree: Path) -> Facts:
         "refusals": dict(_refusals(integration)),
         "requires": _requires(package, arguments),
         "training_arguments": source.own_fields(source.find(arguments, "TrainingArguments")),
-        "fsdp_config": {} if source.predates(package, fsdp.SINCE) else fsdp.config_keys(arguments),
+        **_fsdp(package, arguments),
     }
+
+
+def _fsdp(package: Path, arguments: ast.Module) -> Facts:
+    """What is read of the arguments that set FSDP up."""
+    if source.predates(package, fsdp_before.SINCE):
+        return {"fsdp_config": {}, "fsdp_before": {}}
+    if source.predates(package, fsdp.SINCE):
+        return {"fsdp_config": fsdp_before.config_keys(package), "fsdp_before": fsdp_before.arguments(package)}
+    return {"fsdp_config": fsdp.config_keys(arguments), "fsdp_before": {}}
 
 
 def _integration(package: Path) -> Path:
