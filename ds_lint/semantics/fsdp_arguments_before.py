@@ -31,7 +31,18 @@ _OF_VERSION_1 = (_PREFETCH, "forward_prefetch", "use_orig_params")
 class OlderFsdpArguments:
     """The two arguments as an older release reads them; ``values`` has the names that count."""
 
-    __slots__ = ("_conversions", "_keys", "_options", "_words", "_written", "argument", "file", "given", "values")
+    __slots__ = (
+        "_conversions",
+        "_keys",
+        "_options",
+        "_replaced",
+        "_words",
+        "_written",
+        "argument",
+        "file",
+        "given",
+        "values",
+    )
 
     switch = 'Write `fsdp` as "full_shard auto_wrap".'
 
@@ -48,6 +59,7 @@ class OlderFsdpArguments:
         self.given = given
         self.file: Document | None = None  # the JSON that ``fsdp_config`` names
         self._written = {(name.removeprefix("fsdp_") if drops else name): name for name in values}
+        self._replaced = [name for name in values if name not in self._written.values()]
         self.values = {name: values[written] for name, written in self._written.items()}
 
     @property
@@ -98,6 +110,8 @@ class OlderFsdpArguments:
 
     def unread(self) -> Iterator[tuple[str, str, str]]:
         """The keys that nothing reads, as they are written, why, and what to do."""
+        for written in self._replaced:
+            yield written, "another key sets it, too", "Delete one of the two."
         for name, written in self._written.items():
             plain = name.removeprefix("fsdp_")
             if name not in self._keys and plain in self._keys:
@@ -115,7 +129,9 @@ class OlderFsdpArguments:
 
     def is_telling(self, written: str) -> bool:
         """Whether a key that nothing reads asks for something that the run would not do anyway."""
-        name = next(name for name, one in self._written.items() if one == written)
+        name = next((name for name, one in self._written.items() if one == written), None)
+        if name is None:
+            return True
         value = self.values[name]
         anyway = {"use_orig_params": "true", "sync_module_states": "true", "limit_all_gathers": "true"}
         standing = {"state_dict_type": "full_state_dict", "version": "1", _PREFETCH: "no_prefetch"}
