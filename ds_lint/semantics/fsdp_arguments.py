@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import Argument, TrainingArguments
     from ds_lint.knowledge.records import StackFacts
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.fsdp_arguments_before import OlderFsdpArguments
+    from ds_lint.semantics.fsdp_arguments_before import OlderFsdpArguments, Trouble
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
-
-    Trouble = tuple[str | None, str, str]  # the key as it is written, what is wrong, and what to do
 
 _OPTIONS = ("full_shard", "shard_grad_op")  # of FSDP 2, in small letters only
 _OTHERS = ("offload", "auto_wrap")

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import Argument
     from ds_lint.knowledge.records import StackFacts
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.fsdp_arguments import Trouble
     from ds_lint.source.document import Document
+
+    Trouble = tuple[str | None, str, str]  # the key as it is written, what is wrong, and what to do
 
 _LAYERS, _SIZE, _WRAP = "transformer_layer_cls_to_wrap", "min_num_params", "auto_wrap"
 _PREFETCH = "backward_prefetch"
@@ -69,7 +70,7 @@ class OlderFsdpArguments:
 
     @property
     def version(self) -> int | None:
-        """The version of FSDP; None if it is no whole number."""
+        """The version of FSDP; None if it is not a whole number."""
         version = self.values.get("version", 1) if "version" in self._keys else 1
         return int(version) if isinstance(version, (int, float, str)) and is_integer(version) else None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which
     # names one or holds it, the keywords of a call of a class, or the name of a strategy that ``Trainer`` or ``Fabric``
-    # of Lightning takes; one follows from the others. Training arguments that set FSDP up are no config of DeepSpeed.
+    # of Lightning takes; one follows from the others. Calls of TrainingArguments set FSDP up.
     Kind = Literal[
         "deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric",
         "TrainingArguments",

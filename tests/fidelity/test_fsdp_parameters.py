@@ -35,4 +35,5 @@ def outcomes() -> Any:
     ],
 )
 def test_parameters_that_are_joined(outcomes: Any, name: str, raised: str | None) -> None:
+    """DS669: FSDP 1 raises over integers, and over frozen parameters unless the original ones are kept."""
     assert outcomes[name] == raised
