@@ -71,6 +71,18 @@ STAGES = {
 FILLED = 'self.fill_match("optimizer.params.lr", args.learning_rate, "learning_rate")'
 
 
+OLDER_FSDP = """
+
+class Older:
+    def _process(self):
+        for key in list(self.fsdp_config):
+            if key.startswith("fsdp_"):
+                self.fsdp_config[key[5:]] = self.fsdp_config.pop(key)
+        if self.fsdp_config.get("cpu_ram_efficient_loading"):
+            raise ValueError("sync_module_states must be on with cpu_ram_efficient_loading")
+"""
+
+
 def transformers(*, file="integrations/deepspeed.py", version="", **bodies):
     """A release in which the named functions have these bodies; the first fills the learning rate otherwise."""
     bodies.setdefault("trainer_config_process", FILLED)

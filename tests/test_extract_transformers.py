@@ -183,6 +183,18 @@ def test_the_keys_of_fsdp_config_by_version_of_fsdp(extracted):
     }
 
 
-def test_an_older_layout_of_fsdp_config_says_nothing(extracted):
-    assert extracted(version="5.9.0")["fsdp_config"] == {}
+def test_an_older_layout_of_fsdp_config(tmp_path):
+    files = made_sources.transformers(version="5.9.0")
+    files["transformers/trainer.py"] = 'for one in ["limit_all_gathers"]:\n    self.args.fsdp_config.get(one, None)\n'
+    files["transformers/trainer_utils.py"] = 'class FSDPOption:\n    FULL_SHARD = "full_shard"\n'
+    files["transformers/training_args.py"] += made_sources.OLDER_FSDP
+    facts = transformers.extract(made_sources.write(tmp_path, files))
+    keys = facts["fsdp_config"]
+    assert keys["cpu_ram_efficient_loading"] == {"versions": [1, 2], "needs": "sync_module_states"}
+    assert keys["limit_all_gathers"] == {"versions": [1, 2]}
+    assert facts["fsdp_before"] == {"options": {"choices": ["full_shard"]}, "prefix": {"choices": ["files", "dicts"]}}
+
+
+def test_the_layout_of_fsdp_config_by_release(extracted):
+    assert extracted(version="4.30.0")["fsdp_config"] == {}
     assert extracted(version=transformers_fsdp.SINCE)["fsdp_config"] != {}

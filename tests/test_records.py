@@ -29,6 +29,7 @@ FILES = {
     "fsdp": records.FsdpStore,
     "gpus": records.Gpus,
     "launchers": dict[str, records.LauncherOptions],
+    "layer_classes": records.LayerClasses,
     "model_classes": records.ModelClasses,
     "models": records.ModelStore,
     "overlay": records.Overlay,

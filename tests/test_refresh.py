@@ -69,6 +69,9 @@ class World:
     def tools_model_classes(self, *_):
         self.edit("schemas/model_classes.json", release=self.pin("transformers"))
 
+    def tools_layer_classes(self, *_):
+        self.edit("schemas/layer_classes.json", release=self.pin("transformers"))
+
     def tools_lora_targets(self, *_):
         self.edit("schemas/peft.json", release=self.pin("peft"), transformers=self.pin("transformers"))
 
@@ -164,6 +167,7 @@ def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys
         f"tools.extract trainer {NEXT}",
         "tools/environment",
         "tools.model_classes --write",
+        "tools.layer_classes --write",
         "tools.lora_targets --write",
         "tools.raises --write",
         "tools.model_shapes --changed",

@@ -26,7 +26,7 @@ from ds_lint.semantics.accelerate.launch import FSDP
 from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
 from ds_lint.semantics.accelerate.unread import is_replaced, is_shown, is_telling, unread_keys
 from ds_lint.semantics.features import recomputation_argument, set_argument
-from ds_lint.semantics.fsdp_arguments import fsdp_arguments
+from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
 from ds_lint.semantics.related import given_at
 from ds_lint.source.spelling import as_json, is_comment
 from ds_lint.source.tree import Span, dotted
@@ -343,7 +343,7 @@ def _refused_argument(path: KeyPath, member: Member, message: str, advice: str, 
 def _overruled_by_fsdp(launch: AccelerateLaunch, own: Argument, config: Config) -> Iterator[Problem]:
     """The settings of the file that are other than those of the plugin that the Trainer makes."""
     arguments = fsdp_arguments(config)
-    if arguments is None or not arguments.is_on:
+    if not isinstance(arguments, FsdpArguments) or not arguments.is_on:  # older ones set variables
         return
     for name, unset in _MADE_BY_TRAINER.items():
         setting, used = launch.setting(f"fsdp_{name}"), arguments.values.get(name, unset)

@@ -30,7 +30,7 @@ StackTable = Literal[
     "fills", "overwrites", "inserts", "refusals", "required", "requires", "training_arguments", "plugin",
     "launch_arguments", "yaml", "sagemaker", "launchers", "words", "beside_file",
     "strategy", "strategy_config", "trainer_names", "fabric_names",
-    "fsdp_variables", "fsdp_plugin", "fsdp_config", "options", "seq2seq_arguments",
+    "fsdp_variables", "fsdp_plugin", "fsdp_config", "fsdp_before", "options", "seq2seq_arguments",
     "classes", "fields", "trainers", "deprecated",
 ]  # fmt: skip
 Bound = Literal["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
@@ -232,21 +232,7 @@ class StackFacts(Dated, total=False):
     # fsdp_config, which has versions, too
     flag_for: list[int]  # the versions for which the text must be true or false
     policy_number: int  # of the policy for which the key counts
-    # classes
-    bases: list[str]  # in trl, or the name of a class of another library
-    exported: bool  # `from trl import` takes it
-    sets: list[str]  # the fields that it sets once it is made
-    # fields, beside what training_arguments has
-    aliases: list[str]  # of the flag
-    if_null: str  # the expression that stands in for null
-    replaced_by: str  # the field that gets its value
-    instead: str  # what a warning names instead
-    # trainers
-    parameters: list[str]  # of the constructor
-    renamed: dict[str, str]  # other names that it takes
-    is_open: bool  # it takes others too
-    inherits: str  # the trainer that has the constructor
-
+r
 
 class StackStore(Store, total=False):
     """``transformers.json``, ``accelerate.json``, ``lightning.json``, ``trl.json`` or ``trainer.json``.
@@ -271,6 +257,7 @@ class StackStore(Store, total=False):
     fsdp_variables: dict[str, StackFacts]
     fsdp_plugin: dict[str, StackFacts]
     fsdp_config: dict[str, StackFacts]
+    fsdp_before: dict[str, StackFacts]  # transformers before 5.10.1: the choices of ``options``, and of ``prefix``
     words: dict[str, StackFacts]
     beside_file: dict[str, StackFacts]
     strategy: dict[str, StackFacts]
@@ -453,6 +440,15 @@ class ModelClasses(TypedDict):
     library: str
     release: str
     classes: dict[str, str]
+
+
+class LayerClasses(TypedDict):
+    """``layer_classes.json``: the layers that a model type of transformers may have, in ``older`` releases too."""
+
+    library: str
+    release: str
+    older: list[str]
+    layers: dict[str, list[str]]
 
 
 # What `ds-lint convert` says: conversion.json
@@ -820,6 +816,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["families"]) -> Families: ...
     @overload
     def __call__(self, name: Literal["model_classes"]) -> ModelClasses: ...
+    @overload
+    def __call__(self, name: Literal["layer_classes"]) -> LayerClasses: ...
     @overload
     def __call__(self, name: Literal["conversion"]) -> Conversion: ...
     @overload

@@ -61,12 +61,19 @@ class ModelLoad(NamedTuple):
     conditions: tuple[tuple[str, bool], ...]
 
 
+_STORAGE = "bnb_4bit_quant_storage"
+
+
 class QuantizedLoad(NamedTuple):
-    """A model is loaded with this argument, which is true, under these conditions."""
+    """A model is loaded with this argument, which is true, under these conditions.
+
+    ``names_storage`` says that the dtype in which the weights are kept is given, or may be.
+    """
 
     argument: str
     place: CodePlace
     conditions: tuple[tuple[str, bool], ...]
+    names_storage: bool = False
 
 
 class UnkeptConfig(NamedTuple):
@@ -148,7 +155,8 @@ class LoadReader:
                 conditions = (*conditions, *(self.sources.conditions(config) or ()))
                 for name in _QUANTIZED:
                     if literal(keyword(config, name)) is True:
-                        yield QuantizedLoad(name, place(config.func), conditions)
+                        stored = any(one.arg in (_STORAGE, None) for one in config.keywords)
+                        yield QuantizedLoad(name, place(config.func), conditions, stored)
 
     def unkept(self) -> UnkeptConfig | None:
         """The first ``HfDeepSpeedConfig`` that does not live until the next load."""

@@ -111,7 +111,7 @@ class ScriptCalls(NamedTuple):
 
     ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
     ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``model_save`` where the Trainer
-    saves the model.
+    saves the model. ``has_adapters`` says that it may give the model adapters.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -142,6 +142,7 @@ class ScriptCalls(NamedTuple):
     compiled: CompiledModel | None
     chooses_checkpoints: bool
     model_save: CodePlace | None
+    has_adapters: bool
 
     @property
     def quantized(self) -> QuantizedLoad | None:
@@ -193,6 +194,7 @@ class _CallReader:
             compiled=compiled_model(self.trained, self.imported),
             chooses_checkpoints=any(last_name(call) == "set_state_dict_type" for call in self.names.calls),
             model_save=next(self._model_saves(), None),
+            has_adapters=self.trained.has_adapters,
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

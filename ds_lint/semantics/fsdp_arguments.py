@@ -1,7 +1,7 @@
 """``fsdp`` and ``fsdp_config`` of the training arguments: with what they raise, and which keys nothing reads.
 
 Source: ``_process_fsdp_args`` in ``transformers/training_args.py``, which makes arguments of the plugin of them.
-Before transformers 5.10.1 it works in other ways, and nothing is claimed.
+Before transformers 5.10.1 it works in other ways (``fsdp_arguments_before.py``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import Argument, TrainingArguments
     from ds_lint.knowledge.records import StackFacts
     from ds_lint.semantics.config import Config
+    from ds_lint.semantics.fsdp_arguments_before import OlderFsdpArguments, Trouble
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
-
-    Trouble = tuple[str | None, str, str]  # the key as it is written, what is wrong, and what to do
 
 _OPTIONS = ("full_shard", "shard_grad_op")  # of FSDP 2, in small letters only
 _OTHERS = ("offload", "auto_wrap")
@@ -62,6 +61,12 @@ class FsdpArguments:
         """Whether the Trainer makes a plugin: FSDP is on, and not that of XLA."""
         return bool(self.argument.value) and not self.values.get("xla")
 
+    @property
+    def policy(self) -> Any:
+        """The policy by which the model is wrapped."""
+        policies = self._choices("FSDP_AUTO_WRAP_POLICY")
+        return self.values.get("auto_wrap_policy", policies[0] if policies else None)
+
     def refusals(self) -> Iterator[Trouble]:
         """Why TrainingArguments or the plugin raises."""
         if self.version is None:
@@ -73,7 +78,7 @@ class FsdpArguments:
             if name in self.values and self.version in facts.get("flag_for", ()) and flag(self.values[name]) is None:
                 yield self._wrong(name, "neither true nor false", "Write true or false.")
         policies = self._choices("FSDP_AUTO_WRAP_POLICY")
-        policy = self.values.get("auto_wrap_policy", policies[0])
+        policy = self.policy
         if policy not in policies:
             yield self._wrong("auto_wrap_policy", f"not one of {listed(policies)}", "Write one of these words.")
         elif policy == policies[1] and not isinstance(self.values.get("min_num_params", 0), (int, float)):
@@ -85,7 +90,7 @@ class FsdpArguments:
         if self.version not in (1, 2):
             return
         policies = self._choices("FSDP_AUTO_WRAP_POLICY")
-        policy = self.values.get("auto_wrap_policy", policies[0])
+        policy = self.policy
         for written in self._written:
             name = written.removeprefix("fsdp_")
             facts = self._keys.get(name)
@@ -126,7 +131,7 @@ class FsdpArguments:
             yield self._wrong("state_dict_type", f"not one of {listed(kinds)}", "Write one of these words.")
         elif isinstance(kind, str) and self.version == 2 and kind.upper() == kinds[1]:
             what = f"`state_dict_type` is {kinds[1]}, and FSDP 2 does not take it"
-            yield self._as_written("state_dict_type"), what, f"Write {kinds[0]} or {kinds[2]}."
+            yield self.as_written("state_dict_type"), what, f"Write {kinds[0]} or {kinds[2]}."
         if self.version == 1:
             yield from self._word(_PREFETCH, "FSDP_BACKWARD_PREFETCH", 2)  # torch has no number for no prefetch
             yield from self._word("reshard_after_forward", "FSDP_SHARDING_STRATEGY", 5)
@@ -140,9 +145,10 @@ class FsdpArguments:
 
     def _wrong(self, name: str, problem: str, advice: str) -> Trouble:
         what = f"`{name}` of `fsdp_config` is {as_json(self.values[name])}, {problem}"
-        return self._as_written(name), what, advice
+        return self.as_written(name), what, advice
 
-    def _as_written(self, name: str) -> str:
+    def as_written(self, name: str) -> str:
+        """A key as it is written; the last one that counts."""
         return next((one for one in reversed(self._written) if one.removeprefix("fsdp_") == name), name)
 
     def _choices(self, name: str) -> list[str]:
@@ -153,7 +159,7 @@ class FsdpArguments:
 _MEANT = {"offload_params": "cpu_offload", "sharding_strategy": "reshard_after_forward"}
 
 
-def fsdp_arguments(config: Config) -> FsdpArguments | None:
+def fsdp_arguments(config: Config) -> FsdpArguments | OlderFsdpArguments | None:
     """The two arguments; None if they are not known, or it is not known what the release does with them."""
     if config.facts.training is None or not config.knowledge.table("transformers", "fsdp_config"):
         return None
@@ -166,6 +172,12 @@ def fsdp_arguments(config: Config) -> FsdpArguments | None:
     is_known = argument is not None and given is not None and isinstance(values, dict)
     if argument is None or argument.value is UNKNOWN or not is_known or UNKNOWN in values.values():
         return None
+    if config.knowledge.table("transformers", "fsdp_before"):
+        from ds_lint.semantics.fsdp_arguments_before import OlderFsdpArguments  # most targets are newer
+
+        older = OlderFsdpArguments(config, argument, given, values, is_file=file is not None)
+        older.file = file
+        return older
     arguments = FsdpArguments(config, argument, given, values)
     arguments.file = file
     return arguments

@@ -39,7 +39,7 @@ def fields(dataclasses: ast.Module) -> Facts:
             for lookup in _lookups(place.read):
                 facts = {**_facts(lookup, place.read, prefix), "versions": [1]}
                 if place.field == _POLICY:
-                    facts["takes"] = []  # any other word is no policy
+                    facts["takes"] = []  # any other word means that there is none
                 elif name != _METHODS[0]:
                     facts["policy"] = _policy(method, lookup)
                 elif "kind" not in facts:

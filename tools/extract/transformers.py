@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tools.extract import source
 from tools.extract import transformers_arguments as options
 from tools.extract import transformers_fsdp as fsdp
+from tools.extract import transformers_fsdp_before as fsdp_before
 from tools.extract.config_use import Use, collected, fill, inserts, overwrites
 from tools.extract.history import Facts, at, changes, merged
 
@@ -57,8 +58,17 @@ def extract(tree: Path) -> Facts:
         "seq2seq_arguments": options.seq2seq_arguments(package),
         "words": options.words(package, fields),
         "options": options.options(package),
-        "fsdp_config": {} if source.predates(package, fsdp.SINCE) else fsdp.config_keys(arguments),
+        **_fsdp(package, arguments),
     }
+
+
+def _fsdp(package: Path, arguments: ast.Module) -> Facts:
+    """What is read of the arguments that set FSDP up."""
+    if source.predates(package, fsdp_before.SINCE):
+        return {"fsdp_config": {}, "fsdp_before": {}}
+    if source.predates(package, fsdp.SINCE):
+        return {"fsdp_config": fsdp_before.config_keys(package), "fsdp_before": fsdp_before.arguments(package)}
+    return {"fsdp_config": fsdp.config_keys(arguments), "fsdp_before": {}}
 
 
 def _integration(package: Path) -> Path:

@@ -47,6 +47,10 @@ def _of_classes() -> Mapping[str, str]:
     return {"transformers": _read("schemas/model_classes.json")["release"]}
 
 
+def _of_layers() -> Mapping[str, str]:
+    return {"transformers": _read("schemas/layer_classes.json")["release"]}
+
+
 def _of_peft() -> Mapping[str, str]:
     content = _read("schemas/peft.json")
     return {"peft": content["release"], "transformers": content["transformers"]}
@@ -69,6 +73,7 @@ def _of_environment() -> Mapping[str, str]:
 # With the libraries that requirements/fidelity.txt pins, installed.
 INSTALLED = (
     Step("Classes of models", ("tools.model_classes", "--write"), _of_classes, "schemas/model_classes.json"),
+    Step("Classes of layers", ("tools.layer_classes", "--write"), _of_layers, "schemas/layer_classes.json"),
     Step("Layers with adapters", ("tools.lora_targets", "--write"), _of_peft, "schemas/peft.json"),
     Step("What raises", ("tools.raises", "--write"),
          _named("tools/raises/releases.json", "deepspeed", "transformers", "accelerate"), is_checked=True),

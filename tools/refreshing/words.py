@@ -22,6 +22,7 @@ NOUNS = {
     "fsdp_config": "key of fsdp_config",
     "fsdp_plugin": "argument of FullyShardedDataParallelPlugin",
     "fsdp_variables": "FSDP setting",
+    "fsdp_before": "fact about the arguments for FSDP",
     "hidden_sizes": "model type without a plain hidden_size",
     "inserts": "inserted key",
     "launch_arguments": "flag of accelerate launch",

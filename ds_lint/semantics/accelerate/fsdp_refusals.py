@@ -93,7 +93,7 @@ def _values(launch: AccelerateLaunch, plugin: FsdpPlugin) -> Iterator[LaunchRefu
 def _values_as_written(
     launch: AccelerateLaunch, plugin: FsdpPlugin, field: str, text: str, takes: list[str]
 ) -> Iterator[LaunchRefusal]:
-    """A text that older releases do not find among the words of an enumeration, or that is no number of torch's."""
+    """A text that older releases do not find among the words of an enumeration, or that torch has no number for."""
     words = launch.words(_WORDS[field]) if field in _WORDS else []
     is_number = "numbers" in takes and is_integer(text) and 0 < int(text) <= max(len(words), _OF_TORCH)
     if not takes or is_number or ("words" in takes and text in words):
