@@ -28,6 +28,7 @@ FILES = {
     "families": records.Families,
     "gpus": records.Gpus,
     "launchers": dict[str, records.LauncherOptions],
+    "megatron": records.Megatron,
     "model_classes": records.ModelClasses,
     "models": records.ModelStore,
     "overlay": records.Overlay,

@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
+from ds_lint.facts.megatron import is_megatron
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
 from ds_lint.facts.reached_calls import reached
@@ -440,6 +441,11 @@ class LaunchFacts:
         return [one for one in (document and document.content, script and script.caller) if one]
 
     @property
+    def script_text(self) -> str | None:
+        """The text of the script, with that of the one that calls it; None if it is not in the project."""
+        return "\n".join(self._texts) or None
+
+    @property
     def script_path(self) -> str | None:
         """The whole path of the script that is started."""
         return os.path.abspath(self.script_document.path) if self.script_document is not None else None
@@ -521,7 +527,7 @@ class LaunchFacts:
         if program is not None and not program.renames:
             return "trainer"
         if self.script is not None and (self.script.stack is not None or not self.script.parses_flags):
-            return self.script.stack
+            return self.script.stack or ("deepspeed" if is_megatron(self.launch.flags, self.script_text) else None)
         arguments = self.launch.arguments
         if "deepspeed_config" in arguments:  # which deepspeed.add_config_arguments defines
             return "deepspeed"
