@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Related
+    from ds_lint.diagnostics.finding import Related, Severity
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.facts.megatron import MegatronArguments
     from ds_lint.semantics.config import Config
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ZERO, _CLIPPING = "zero_optimization", "gradient_clipping"
 _STAGE = (_ZERO, "stage")
-_SIZES = {"world_size": "ranks", "data_parallel_size": "data-parallel ranks"}  # which are no options
+_SIZES = {"world_size": "ranks", "data_parallel_size": "data-parallel ranks"}  # not options
 
 
 @rule("DS689", "megatron-refuses-options", severity="error", effects=("rejected",), keys=(), elsewhere=True)
@@ -177,7 +177,8 @@ def _problem(
     place: tuple[KeyPath, Span], message: str, outcome: Outcome, advice: str, label: str, related: list[Related]
 ) -> Problem:
     key, span = place
-    return Problem(key, span, message, outcome, help=advice, label=label, related=related)
+    severity: Severity | None = "error" if outcome.effect == "rejected" else None
+    return Problem(key, span, message, outcome, help=advice, label=label, severity=severity, related=related)
 
 
 def _place(config: Config, *path: str) -> tuple[KeyPath, Span] | None:
@@ -224,7 +225,7 @@ def _batch(config: Config, launch: LaunchFacts, arguments: MegatronArguments) ->
         if isinstance(total, int) and isinstance(ranks, int):
             if total % (of_config * ranks):
                 outcome = rejected("train")
-                happens = f"the first iteration raises: {total} is no multiple of {of_config} on {ranks} ranks"
+                happens = f"{total} is not a multiple of {of_config} on {ranks} ranks, so the first iteration raises"
             else:
                 happens = f"DeepSpeed counts {total // (of_config * ranks)} micro-batches a step, "
                 happens += f"Megatron-DeepSpeed {total // (micro * ranks)}"

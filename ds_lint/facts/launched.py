@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.argument_values import form
 from ds_lint.facts.families import family_of_class, family_of_name
-from ds_lint.facts.megatron import is_megatron
 from ds_lint.facts.model import NAMES_MODEL
 from ds_lint.facts.named_model import named_model
 from ds_lint.facts.reached_calls import reached
@@ -20,6 +19,7 @@ from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.knowledge import tables
 from ds_lint.launches.flag_config import has_own_config, identity
 from ds_lint.launches.launch import NO_LAUNCHER
+from ds_lint.launches.megatron import is_megatron
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
 from ds_lint.launches.script_ranks import OwnRanks

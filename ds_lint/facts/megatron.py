@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.megatron import is_megatron
 from ds_lint.launches.options import is_flag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.knowledge.records import MegatronEdition, MegatronOption, MegatronStep
     from ds_lint.launches.word import Word
@@ -29,10 +28,8 @@ _OF_DEEPSPEED: dict[str, MegatronOption] = {
     "--deepspeed_config": {"dest": "deepspeed_config", "takes": "1", "kind": "text", "default": None},
     "--deepspeed_mpi": {"dest": "deepspeed_mpi", "takes": "0", "bare": True, "default": False},
 }
-_NEEDED = {"--deepspeed", "--deepspeed_config", "--micro-batch-size"}
 _OF_LAUNCHER = ("args.rank", "args.world_size")
 _MEMBER = re.compile(r"[A-Z]\w*\.[a-z]\w*")  # of an enumeration, which stands for itself
-_IMPORTS = re.compile(r"^\s*(?:from|import)\s+megatron\b", re.MULTILINE)
 
 
 class MegatronRefusal(NamedTuple):
@@ -63,12 +60,6 @@ def megatron_arguments(launch: LaunchFacts) -> MegatronArguments | None:
     if not is_megatron(words, launch.script_text):
         return None
     return _arguments(_Started(words, launch.world_size, launch.is_open))
-
-
-def is_megatron(words: Iterable[Word], script: str | None) -> bool:
-    """Whether words are those of Megatron-DeepSpeed, and the script, if it is in the project, one that imports it."""
-    names = {word.partition("=")[0] for word in words if word is not None}
-    return names >= _NEEDED and (script is None or _IMPORTS.search(script) is not None)
 
 
 def ranks_that_count(launch: LaunchFacts) -> int | None:
