@@ -42,9 +42,9 @@ def megatron_refuses_options(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"Megatron-DeepSpeed raises {_article(refusal.raises)}: {why}",
+        f"Megatron-DeepSpeed raises: {why}",
         rejected("initialize"),
-        help=f"The run has {', '.join(shown)}." if shown else "Change the options of the launch.",
+        help=f"{refusal.raises} before the model is built." + (f" The run has {', '.join(shown)}." if shown else ""),
         label="refused",
         related=[launched(launch, "refused by Megatron-DeepSpeed")],
         subject=(refusal.message, refusal.source, tuple(shown)),
@@ -158,10 +158,6 @@ def _shown(name: str, value: object) -> str:
     return "" if value is None or value is False else f"{flag}`" if value is True else f"{flag} {value}`"
 
 
-def _article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
 def _is_refused_pipeline(config: Config, launch: LaunchFacts, arguments: MegatronArguments) -> bool:
     """Whether DeepSpeed gets a pipeline at a stage that it does not take one at."""
     is_pipeline = builds_pipeline(launch) and arguments.value("no_pipeline_parallel") is False
@@ -255,7 +251,7 @@ def _batch(config: Config, launch: LaunchFacts, arguments: MegatronArguments) ->
 def _precision(config: Config, launch: LaunchFacts, arguments: MegatronArguments) -> Iterator[Problem]:
     for name, other in (("fp16", "bf16"), ("bf16", "fp16")):
         place = _place(config, other, "enabled")
-        if arguments.value(name) is True and place is not None and is_on(config, other):
+        if arguments.value(name) is True and place is not None and is_on(config, other, "enabled"):
             yield _problem(
                 place,
                 f"`--{name}` disagrees with the config: DeepSpeed casts the model to {_DTYPES[other]}, "

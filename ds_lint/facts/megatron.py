@@ -68,10 +68,14 @@ def ranks_that_count(launch: LaunchFacts) -> int | None:
     Ranks that share a sequence count in another way.
     """
     arguments = megatron_arguments(launch)
-    if arguments is None or arguments.value("ds_sequence_parallel_size") != 1:
+    if arguments is None or arguments.refusal is not None or _shares_sequences(arguments):
         return None
     found = arguments.value("data_parallel_size")
     return found if isinstance(found, int) else None
+
+
+def _shares_sequences(arguments: MegatronArguments) -> bool:
+    return "args.ds_sequence_parallel_size" in arguments.values and arguments.value("ds_sequence_parallel_size") != 1
 
 
 def builds_pipeline(launch: LaunchFacts) -> bool:
