@@ -18,7 +18,7 @@ CONFIG = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 1}
 @pytest.fixture
 def codes(monkeypatch, capsys, tmp_path):
     """A function that says what is found in a project, by code."""
-    monkeypatch.chdir(codes)
+    monkeypatch.chdir(tmp_path)
 
     def check(options, config=None, *, ranks=8, script=None):
         words = f"pretrain_gpt.py {SIZES} {options} --deepspeed --deepspeed_config ds.json"
