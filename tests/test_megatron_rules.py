@@ -129,3 +129,30 @@ def test_a_script_that_imports_megatron_is_one(codes):
     script = "from megatron.training import pretrain\n\npretrain()\n"
     assert "DS689" in codes(f"{BATCH} --bf16 --tensor-model-parallel-size 3", script=script)
     assert "DS690" not in codes(f"{BATCH} --bf16", {"zero_optimization": {"stage": 2}}, script=script)
+
+
+PIPELINE = """
+import deepspeed
+from deepspeed.pipe import PipelineModule
+
+{}
+engine, _, _, _ = deepspeed.initialize(model=net, model_parameters=net.parameters(), config="ds.json")
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("net = PipelineModule(layers=layers(), num_stages=2)", ["DS690"]),
+        ("class Net(PipelineModule):\n    pass\n\nnet = Net(layers())", ["DS690"]),
+        ("net = Net(layers())", []),
+        ("net = PipelineModule(layers=layers()) if stages() > 1 else Net(layers())", []),
+    ],
+)
+def test_a_pipeline_of_the_script(tmp_path, monkeypatch, capsys, made, found):
+    monkeypatch.chdir(tmp_path)
+    config = CONFIG | {"zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}}
+    files = {"run.sh": "deepspeed train.py\n", "train.py": PIPELINE.format(made), "ds.json": config}
+    write_into(tmp_path)(files)
+    run(["check", ".", "--output-format", "json"])
+    assert [one["code"] for one in json.loads(capsys.readouterr().out)["findings"]] == found

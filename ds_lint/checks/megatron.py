@@ -1,4 +1,4 @@
-"""Rules about the options of Megatron-DeepSpeed, and the config beside them (DS69x)."""
+"""Rules about the options of Megatron-DeepSpeed, the config beside them, and pipelines (DS689 to DS692)."""
 
 from __future__ import annotations
 
@@ -53,25 +53,34 @@ def megatron_refuses_options(config: Config) -> Iterator[Problem]:
 
 @rule("DS690", "pipeline-with-partitioned-gradients", severity="error", effects=("rejected",), keys=(_ZERO,))
 def pipeline_with_partitioned_gradients(config: Config) -> Iterator[Problem]:
-    """ZeRO stage 2 or 3 with the pipeline that Megatron-DeepSpeed builds by default, also of one stage.
+    """ZeRO stage 2 or 3 with a pipeline; Megatron-DeepSpeed builds one by default, also of one stage.
 
     Sources: ``PipelineEngine.__init__`` in ``deepspeed/runtime/pipe/engine.py``, and ``model_provider`` in
     ``pretrain_gpt.py``.
     """
     launch, arguments = _megatron(config)
     stage, member = zero_stage(config), config.member(*_STAGE)
-    if launch is None or arguments is None or member is None or not _is_refused_pipeline(config, launch, arguments):
+    if launch is None or member is None or stage not in (2, 3) or config.stack != "deepspeed":
         return
-    size = arguments.value("pipeline_model_parallel_size")
-    advice = "Set `stage` to 1" + (", or add `--no-pipeline-parallel` to the launch." if size == 1 else ".")
+    made = launch.script.calls.pipeline if launch.script is not None else None
+    advice, label = "Set `stage` to 1.", "not in a pipeline"
+    if made is not None:
+        whose, related = "the PipelineModule of the script", launch.related(made, "makes a pipeline")
+    elif arguments is not None and _is_refused_pipeline(config, launch, arguments):
+        whose, related = "the pipeline of Megatron-DeepSpeed", [launched(launch, "builds a pipeline")]
+        if arguments.value("pipeline_model_parallel_size") == 1:
+            advice, label = "Set `stage` to 1, or add `--no-pipeline-parallel` to the launch.", "needs another option"
+        advice += " Without `--no-pipeline-parallel`, the model is a pipeline, also if it has one stage only."
+    else:
+        return
     yield Problem(
         _STAGE,
         member.value.span,
-        f"ZeRO stage {stage} does not work with the pipeline of Megatron-DeepSpeed: deepspeed.initialize raises",
+        f"ZeRO stage {stage} does not work with {whose}: deepspeed.initialize raises",
         rejected("initialize"),
-        help=f"{advice} Without `--no-pipeline-parallel`, the model is a pipeline, also if it has one stage only.",
-        label="needs `--no-pipeline-parallel`" if size == 1 else "not in a pipeline",
-        related=[launched(launch, "builds a pipeline")],
+        help=advice,
+        label=label,
+        related=related,
     )
 
 
