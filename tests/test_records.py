@@ -30,6 +30,7 @@ FILES = {
     "gpus": records.Gpus,
     "launchers": dict[str, records.LauncherOptions],
     "layer_classes": records.LayerClasses,
+    "megatron": records.Megatron,
     "model_classes": records.ModelClasses,
     "models": records.ModelStore,
     "overlay": records.Overlay,

@@ -157,7 +157,11 @@ def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
     from_file = config.from_file and stack == "deepspeed"
     ranks = sequence_parallel_ranks(config, from_file=from_file)
     launch = config.facts.launch
-    counted = None if launch is not None and launch.splits_model else config.world_size
+    counted = config.world_size
+    if launch is not None and launch.splits_model:
+        from ds_lint.facts.megatron import ranks_that_count  # few launches split the model
+
+        counted = ranks_that_count(launch)
     world = counted or _world_to_try(train, micro, steps, ranks or 1)
     complaint = multiply(train, micro, steps, data_parallel_size(config, world, from_file=from_file))
     if complaint and counted is None and all(_usable(size) or size == 0 for size in written):

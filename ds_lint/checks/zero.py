@@ -70,6 +70,11 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         return
     if config.call is not None or config.facts.optimizer is not None or (launch is not None and launch.fills_in):
         return  # Lightning passes the optimizer of the module; a run shows that the script does, or needs none
+    if launch is not None:
+        from ds_lint.facts.megatron import megatron_arguments  # few configs have a launch
+
+        if megatron_arguments(launch) is not None:
+            return  # which passes its own
     handed = script_optimizers(config)
     if handed is not None and (handed.has_optimizer or (stage == 3 and not handed.trains)):
         return  # at stage 3, a script that does not train needs none

@@ -19,6 +19,7 @@ from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.knowledge import tables
 from ds_lint.launches.flag_config import has_own_config, identity
 from ds_lint.launches.launch import NO_LAUNCHER
+from ds_lint.launches.megatron import is_megatron
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
 from ds_lint.launches.script_ranks import OwnRanks
@@ -466,6 +467,11 @@ class LaunchFacts:
         return [one for one in (document and document.content, script and script.caller) if one]
 
     @property
+    def script_text(self) -> str | None:
+        """The text of the script, with that of the one that calls it; None if it is not in the project."""
+        return "\n".join(self._texts) or None
+
+    @property
     def script_path(self) -> str | None:
         """The whole path of the script that is started."""
         return os.path.abspath(self.script_document.path) if self.script_document is not None else None
@@ -547,7 +553,7 @@ class LaunchFacts:
         if program is not None and not program.renames:
             return "trainer"
         if self.script is not None and (self.script.stack is not None or not self.script.parses_flags):
-            return self.script.stack
+            return self.script.stack or ("deepspeed" if is_megatron(self.launch.flags, self.script_text) else None)
         arguments = self.launch.arguments
         if "deepspeed_config" in arguments:  # which deepspeed.add_config_arguments defines
             return "deepspeed"

@@ -403,6 +403,47 @@ class PublishedModels(TypedDict):
     also: dict[str, str]  # models of the same shapes, by the name of one in ``models``
 
 
+class MegatronOption(TypedDict, total=False):
+    """An option of Megatron-DeepSpeed; a default that is computed is left out."""
+
+    dest: str
+    takes: str  # "0", "1", "?" or "+" values
+    kind: str  # "int", "float", "text" or "?"
+    bare: bool
+    default: JsonValue
+
+
+MegatronStep = TypedDict(
+    "MegatronStep",
+    {
+        "if": dict[str, bool],  # expressions of arguments, each with whether it has to hold
+        "set": str,
+        "to": str,
+        "assert": str,
+        "raises": str,  # if that is not an AssertionError
+        "message": list[str],  # every second one is an expression
+        "source": str,  # of an assertion without a message
+    },
+    total=False,
+)
+
+
+class MegatronEdition(TypedDict):
+    """What a commit of a repository of Megatron-DeepSpeed has."""
+
+    commit: str
+    date: str
+    sets_batch_size: bool  # of DeepSpeed, in each iteration
+    options: dict[str, MegatronOption]
+    steps: list[MegatronStep]
+
+
+class Megatron(TypedDict):
+    """``megatron.json``: the options of Megatron-DeepSpeed, and what it sets and asserts after it has parsed them."""
+
+    editions: list[MegatronEdition]  # the newest one first
+
+
 class FusedExperts(TypedDict):
     """What becomes of targets that name experts of which transformers makes one parameter."""
 
@@ -810,6 +851,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["activations"]) -> Activations: ...
     @overload
     def __call__(self, name: Literal["published_models"]) -> PublishedModels: ...
+    @overload
+    def __call__(self, name: Literal["megatron"]) -> Megatron: ...
     @overload
     def __call__(self, name: Literal["peft"]) -> Peft: ...
     @overload

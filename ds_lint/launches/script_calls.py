@@ -17,6 +17,7 @@ from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
 from ds_lint.launches.partitioned_shapes import ShapeReader
+from ds_lint.launches.pipelines import pipeline_of
 from ds_lint.launches.prepared_models import prepared_calls
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
@@ -110,8 +111,9 @@ class ScriptCalls(NamedTuple):
     """What a script does; two scripts with the same calls contradict a config in the same way.
 
     ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
-    ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``model_save`` where the Trainer
-    saves the model. ``has_adapters`` says that it may give the model adapters.
+    ``pipeline`` is where it makes the pipeline that its engine gets. ``chooses_checkpoints`` says that it sets the type
+    of FSDP's checkpoints itself, ``model_save`` where the Trainer saves the model. ``has_adapters`` says that it may give
+    the model adapters.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -140,6 +142,7 @@ class ScriptCalls(NamedTuple):
     device: DeviceOfRank | None
     shapes: tuple[ShapeRead, ...]
     compiled: CompiledModel | None
+    pipeline: CodePlace | None
     chooses_checkpoints: bool
     model_save: CodePlace | None
     has_adapters: bool
@@ -192,6 +195,7 @@ class _CallReader:
             device=device_of_rank(self.trained, self.imported),
             shapes=tuple(ShapeReader(self.trained, self.builds).reads()),
             compiled=compiled_model(self.trained, self.imported),
+            pipeline=pipeline_of(self.trained, self.imported),
             chooses_checkpoints=any(last_name(call) == "set_state_dict_type" for call in self.names.calls),
             model_save=next(self._model_saves(), None),
             has_adapters=self.trained.has_adapters,
