@@ -70,9 +70,9 @@ class FsdpReader:
         if not found:
             return [node]  # imported, or never bound
         if "." in name or any(one.place.scope is not scope for one in found):
-            found = [one for one in found if one.value is not None] if len(found) == 1 else []
-            return self._values_of(found, depth) if found else None
-        parameters = self._parameters(scope)
+            reaching = self._set_elsewhere(found, node)
+            return self._values_of(reaching, depth) if reaching else None
+        parameters = _parameters(scope)
         others = [one for one in found if one.value is not None]
         if len(found) - len(others) > (name in parameters):
             return None
@@ -85,6 +85,29 @@ class FsdpReader:
         outside = self.values(given, depth - 1)
         inside = self._values_of(before, depth) if before else []
         return None if outside is None or inside is None else [*outside, *inside]
+
+    def _set_elsewhere(self, found: list[Assignment], node: ast.expr) -> list[Assignment]:
+        """The assignments that may reach a node from one function, as to ``self.model``; none if that is unclear."""
+        scope = found[0].place.scope
+        if any(one.value is None or one.place.scope is not scope for one in found):
+            return []
+        if "." in dotted_name(node) and self._class_of(node) is not self._class_of(found[0].value):
+            return []
+        if self.names.places[node].scope is scope:
+            before, is_certain = self._before(found, node)
+            return before if is_certain else []
+        first = scope.body[0] if isinstance(scope, (ast.Module, *_FUNCTIONS)) else None
+        reaching: list[Assignment] = []
+        for one in sorted(found, key=lambda one: one.value.lineno if one.value is not None else 0, reverse=True):
+            reaching.append(one)
+            if first is not None and one.place.block == self.names.places[first].block:
+                return reaching
+        return []
+
+    def _class_of(self, node: ast.AST | None) -> ast.AST | None:
+        while node is not None and not isinstance(node, ast.ClassDef):
+            node = self.names.parents.get(node)
+        return node
 
     def _values_of(self, found: list[Assignment], depth: int) -> list[ast.expr] | None:
         values: list[ast.expr] = []
@@ -126,18 +149,12 @@ class FsdpReader:
         """Whether a loop or a comprehension around a node runs it several times."""
         return any(isinstance(one, (*_LOOPS, ast.ListComp, ast.GeneratorExp)) for one in self.around(node))
 
-    def _parameters(self, scope: ast.AST) -> list[str]:
-        arguments = scope.args if isinstance(scope, _FUNCTIONS) else None
-        if arguments is None:
-            return []
-        return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-
     def _given(self, scope: ast.AST, name: str) -> ast.expr | None:
         """What the only call of a function gives a parameter."""
         calls = self.trained.calls_of(scope) if isinstance(scope, _FUNCTIONS) else []
         if len(calls) != 1:
             return None
-        order = self._parameters(scope)
+        order = _parameters(scope)
         offset = int(order[:1] == ["self"])
         return self.trained.argument(calls[0], name, order.index(name) - offset)
 
@@ -216,7 +233,7 @@ class FsdpReader:
         return Wrap(call, version, arguments, model, is_open)
 
     def bound(self, call: ast.Call, parameters: list[str]) -> tuple[dict[str, ast.expr], bool]:
-        """The arguments of a call by parameter, and whether there may be others: ``**`` of a dict that shows is none."""
+        """The arguments of a call by parameter, and whether there may be others, as with ``**`` of an unknown dict."""
         arguments: dict[str, ast.expr] = {}
         is_open = False
         for number, given in enumerate(call.args):
@@ -248,9 +265,11 @@ class FsdpReader:
                 if isinstance(key, ast.Constant)
             }
         if isinstance(value, ast.Call) and dotted_name(value.func) == "dict" and not value.args:
-            return {one.arg: one.value for one in value.keywords if one.arg} if all(
-                one.arg for one in value.keywords
-            ) else None
+            return (
+                {one.arg: one.value for one in value.keywords if one.arg}
+                if all(one.arg for one in value.keywords)
+                else None
+            )
         return None
 
     @functools.cached_property
@@ -274,3 +293,11 @@ class FsdpReader:
             return True
         above = self.names.parents.get(parent) if isinstance(parent, ast.Tuple) else None
         return isinstance(above, ast.Call) and dotted_name(above.func) == "isinstance"
+
+
+def _parameters(scope: ast.AST) -> list[str]:
+    """The parameters of a function by position, and those by name behind them."""
+    arguments = scope.args if isinstance(scope, _FUNCTIONS) else None
+    if arguments is None:
+        return []
+    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]

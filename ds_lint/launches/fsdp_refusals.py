@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches import fsdp_units
 from ds_lint.launches.certain import is_main
 from ds_lint.launches.fsdp_policies import ARGUMENT, is_class, policy_of
-from ds_lint.launches.script_code import last_name, literal
+from ds_lint.launches.script_code import literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -66,20 +66,28 @@ def _is_guarded(node: ast.AST, reader: FsdpReader) -> bool:
             return True
         if isinstance(around, ast.ExceptHandler):
             return True
-        if isinstance(around, (ast.If, ast.IfExp)) and below is not around.test and not is_main(around.test):
-            if isinstance(node, ast.stmt) or any(word in ast.unparse(around.test) for word in _GUARDS):
-                return True
+        is_branch = isinstance(around, (ast.If, ast.IfExp)) and below is not around.test
+        if is_branch and _asks(around, node):
+            return True
         below = around
     return False
 
 
+def _asks(branch: ast.AST, node: ast.AST) -> bool:
+    """Whether a condition decides over an import, or may look whether a call is refused."""
+    test = branch.test if isinstance(branch, (ast.If, ast.IfExp)) else None
+    if test is None or is_main(test):
+        return False
+    return isinstance(node, ast.stmt) or any(word in ast.unparse(test) for word in _GUARDS)
+
+
 def _imports(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
     for node in reader.names.imports:
-        if _is_guarded(node, reader):
+        if _is_guarded(node, reader) or (isinstance(node, ast.ImportFrom) and node.level):
             continue
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         for module in modules:
-            if not f"{module}.".startswith(tuple(f"{one}." for one in _ABOUT_FSDP)) or getattr(node, "level", 0):
+            if not f"{module}.".startswith(tuple(f"{one}." for one in _ABOUT_FSDP)):
                 continue
             if torch.facts(module) is None:
                 yield _refused_import(node, module.rpartition(".")[2], module, "", torch, "ModuleNotFoundError")
@@ -137,10 +145,9 @@ def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
         if facts is None or "parameters" not in facts or facts.get("is_open") or _is_guarded(call, reader):
             continue
         name, parameters = full.rpartition(".")[2], facts["parameters"]
-        for keyword in call.keywords:
-            if keyword.arg is not None and keyword.arg not in parameters:
-                yield _unknown_keyword(keyword, name, full, parameters, torch)
-        if is_partial or any(isinstance(one, ast.Starred) for one in call.args):
+        strangers = [one for one in call.keywords if one.arg is not None and one.arg not in parameters]
+        yield from (_unknown_keyword(one, name, full, parameters, torch) for one in strangers)
+        if is_partial or strangers or any(isinstance(one, ast.Starred) for one in call.args):
             continue
         most = facts.get("positional", len(parameters))
         if len(call.args) > most:
@@ -158,9 +165,7 @@ def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
             yield _missing(call, name, missing)
 
 
-def _unknown_keyword(
-    keyword: ast.keyword, name: str, full: str, parameters: list[str], torch: FsdpNames
-) -> Refusal:
+def _unknown_keyword(keyword: ast.keyword, name: str, full: str, parameters: list[str], torch: FsdpNames) -> Refusal:
     from ds_lint.knowledge.suggestions import choice  # difflib costs start-up
 
     assert keyword.arg is not None  # noqa: S101 - it is not ``**``
@@ -296,27 +301,26 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
 def _states(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
     strategy = fsdp_units.strategy(wrap, reader)
     groups = [wrap.has(name) for name in ("process_group", "device_mesh")]
-    if strategy in ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2") and groups == [False, False]:
-        if policy_of(wrap, reader).kind == "none":
-            yield Refusal(
-                _argument(wrap, "sharding_strategy"),
-                "sharding_strategy",
-                f"{strategy} needs `{ARGUMENT}`, `device_mesh` or `process_group`: it raises a ValueError",
-                "initialize",
-                "Pass a policy, or the groups of ranks that share a copy of the weights.",
-                "no groups of ranks",
-            )
-    synced = fsdp_units.has_keyword_true(wrap, "sync_module_states")
-    if synced and wrap.has("device_id") is False and wrap.has("param_init_fn") is False:
-        if fsdp_units.is_on_cpu(wrap, reader):
-            yield Refusal(
-                _argument(wrap, "sync_module_states"),
-                "sync_module_states",
-                "`sync_module_states` sends weights from GPU to GPU, but the model is on the CPU: it raises a ValueError",
-                "initialize",
-                "Pass `device_id=torch.cuda.current_device()`.",
-                "needs `device_id`",
-            )
+    is_hybrid = strategy in ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
+    if is_hybrid and groups == [False, False] and policy_of(wrap, reader).kind == "none":
+        yield Refusal(
+            _argument(wrap, "sharding_strategy"),
+            "sharding_strategy",
+            f"{strategy} needs `{ARGUMENT}`, `device_mesh` or `process_group`: it raises a ValueError",
+            "initialize",
+            "Pass a policy, or the groups of ranks that share a copy of the weights.",
+            "no groups of ranks",
+        )
+    has_no_device = wrap.has("device_id") is False and wrap.has("param_init_fn") is False
+    if fsdp_units.has_keyword_true(wrap, "sync_module_states") and has_no_device and fsdp_units.is_on_cpu(wrap, reader):
+        yield Refusal(
+            _argument(wrap, "sync_module_states"),
+            "sync_module_states",
+            "`sync_module_states` sends weights between GPUs, but the model is on the CPU: it raises a ValueError",
+            "initialize",
+            "Pass `device_id=torch.cuda.current_device()`.",
+            "needs `device_id`",
+        )
 
 
 def _methods(reader: FsdpReader) -> Iterator[Refusal]:
@@ -326,20 +330,17 @@ def _methods(reader: FsdpReader) -> Iterator[Refusal]:
         if owner is None or reader.called(call) or _is_guarded(call, reader):
             continue
         wrap = reader.wrap_of(owner)
-        if wrap is not None and wrap.version == 2 and wrap.model is not None:
-            made = reader.origins(wrap.model)
-            if made and all(isinstance(one, ast.Call) and last_name(one) != "FSDP" for one in made):
-                if all(fsdp_units.has_layers(one, reader) for one in made):
-                    yield Refusal(
-                        call,
-                        None,
-                        f"`{dotted_name(owner)}` has no `clip_grad_norm_`, which only FSDP 1 adds: "
-                        "it raises an AttributeError",
-                        "train",
-                        f"Write `torch.nn.utils.clip_grad_norm_({dotted_name(owner)}.parameters(), ...)`, which "
-                        "computes the norm of all shards.",
-                        "no such method",
-                    )
+        made = reader.origins(wrap.model) if wrap is not None and wrap.version == 2 and wrap.model is not None else []
+        if made and all(fsdp_units.has_layers(one, reader) for one in made):
+            yield Refusal(
+                call,
+                None,
+                f"`{dotted_name(owner)}` has no `clip_grad_norm_`, which only FSDP 1 adds: it raises an AttributeError",
+                "train",
+                f"Write `torch.nn.utils.clip_grad_norm_({dotted_name(owner)}.parameters(), ...)`, which computes the "
+                "norm of all shards.",
+                "no such method",
+            )
 
 
 def _argument(wrap: Wrap, name: str) -> ast.expr | ast.keyword:

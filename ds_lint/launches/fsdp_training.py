@@ -9,7 +9,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import fsdp_units
-from ds_lint.launches.script_code import keyword, last_name
+from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _WHOLE_PARTS = ("base_model", "bert", "model", "module", "transformer")
 _COLLECTIVE = ("clip_grad_norm_", "state_dict", "load_state_dict")
 _COLLECTIVE_OF_CLASS = ("full_optim_state_dict", "optim_state_dict", "sharded_optim_state_dict", "summon_full_params")
 _COLLECTIVE_FUNCTIONS = ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")
+_BUILDERS = ("from_config", "_from_config")
 _GATHERS_LATER = ("broadcast_from_rank0", "set_model_state_dict", "distribute_tensor", "broadcast")
 
 
@@ -47,10 +48,10 @@ def early_optimizers(reader: FsdpReader) -> Iterator[EarlyOptimizer]:
         models = list(_models_of(call))
         for wrap in reader.wraps:
             is_flat = wrap.version == 2 or fsdp_units.has_keyword_true(wrap, "use_orig_params") is False
-            if is_flat and models and all(_is_wrapped_later(model, wrap, reader) for model in models):
-                if not _is_made_again(call, wrap, reader):
-                    yield EarlyOptimizer(call, wrap)
-                    break
+            is_early = is_flat and bool(models) and all(_is_wrapped_later(model, wrap, reader) for model in models)
+            if is_early and not _is_made_again(call, wrap, reader):
+                yield EarlyOptimizer(call, wrap)
+                break
 
 
 def _optimizers(reader: FsdpReader) -> Iterator[ast.Call]:
@@ -146,17 +147,14 @@ _MOST_STEPS = 6
 def _is_of_adapters(policy: Policy, reader: FsdpReader) -> bool:
     """Whether a policy may wrap the layers of adapters by themselves: only a layer of transformers has both."""
     classes = [reader.full_name(one) for one in policy.classes or []]
-    return policy.kind == "classes" and not (
-        classes and all(one.startswith("transformers.models.") for one in classes)
-    )
+    return policy.kind == "classes" and not (classes and all(one.startswith("transformers.models.") for one in classes))
 
 
 def _freezing(reader: FsdpReader) -> Iterator[ast.expr]:
     """The modules whose parameters are all frozen, by a method or a loop."""
     for call in reader.names.calls_by_method.get("requires_grad_", ()):
-        if isinstance(call.func, ast.Attribute) and call.args and isinstance(call.args[0], ast.Constant):
-            if call.args[0].value is False:
-                yield call.func.value
+        if isinstance(call.func, ast.Attribute) and call.args and literal(call.args[0]) is False:
+            yield call.func.value
     for loop in reader.names.every(ast.For):
         over = loop.iter
         if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute) or over.func.attr != "parameters":
@@ -185,8 +183,11 @@ class FlatGroups(NamedTuple):
 
 def groups_of_flat_parameters(reader: FsdpReader) -> Iterator[FlatGroups]:
     """The comprehensions that choose parameters of a model of version 1 by the names or dimensions they had."""
-    kinds = (ast.ListComp, ast.GeneratorExp)
-    for comprehension in [one for kind in kinds for one in reader.names.every(kind)]:
+    found: list[ast.ListComp | ast.GeneratorExp] = [
+        *reader.names.every(ast.ListComp),
+        *reader.names.every(ast.GeneratorExp),
+    ]
+    for comprehension in found:
         generator = comprehension.generators[0]
         over = generator.iter
         if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute) or not generator.ifs:
@@ -258,14 +259,16 @@ def collective_calls(reader: FsdpReader) -> Iterator[Collective]:
             wrap = reader.wrap_of(call.args[0])
             if wrap is not None and wrap.version == 1 and fsdp_units.shards_weights(wrap, reader):
                 yield Collective(call)
-        elif full.startswith(_STATES) and last_name(call) in _COLLECTIVE_FUNCTIONS and call.args:
-            if reader.wrap_of(call.args[0]) is not None:
-                yield Collective(call)
+        elif (
+            full.startswith(_STATES)
+            and last_name(call) in _COLLECTIVE_FUNCTIONS
+            and call.args
+            and reader.wrap_of(call.args[0]) is not None
+        ):
+            yield Collective(call)
 
 
-_HOW_TO_SAVE = (
-    " `FullStateDictConfig(offload_to_cpu=True, rank0_only=True)` gives the weights to the first rank alone, on the CPU."
-)
+_HOW_TO_SAVE = " `FullStateDictConfig(offload_to_cpu=True, rank0_only=True)` gives the weights to the first rank alone."
 
 
 class SavedPart(NamedTuple):
@@ -391,7 +394,9 @@ def loads_on_one_rank(reader: FsdpReader) -> Iterator[LocalLoad]:
             and last_name(one) == "from_pretrained"
             and reader.trained.condition_of_one_rank(one) is not None
         ]
-        others = [one for one in made if isinstance(one, ast.Call) and last_name(one) in ("from_config", "_from_config")]
+        others = [
+            one for one in made if isinstance(one, ast.Call) and last_name(one) in ("from_config", "_from_config")
+        ]
         if len(loaded) == 1 and others and len(loaded) + len(others) == len(made):
             yield LocalLoad(loaded[0], wrap, "loads the weights")
 

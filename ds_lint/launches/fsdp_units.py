@@ -86,7 +86,8 @@ def _is_module_with_layers(cls: ast.ClassDef, reader: FsdpReader) -> bool:
         for node in ast.walk(cls)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_of_self(node.targets[0])
     ]
-    weighted = [one for one in made if one.args and (reader.called(one).startswith("torch.nn.") or not reader.called(one))]
+    homes = [(one, reader.called(one)) for one in made if one.args]
+    weighted = [one for one, home in homes if not home or home.startswith("torch.nn.")]
     return len(weighted) > 1
 
 

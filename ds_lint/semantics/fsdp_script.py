@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 from ds_lint.diagnostics.problem import Problem
 from ds_lint.knowledge.fsdp import FsdpNames
 from ds_lint.launches.fsdp_models import FsdpReader
@@ -15,6 +13,8 @@ from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
+
     from ds_lint.diagnostics.finding import Fix, Related, Severity
     from ds_lint.diagnostics.problem import Outcome
     from ds_lint.launches.fsdp_models import Wrap
@@ -64,7 +64,7 @@ class FsdpScript:
         message: str,
         outcome: Outcome,
         *,
-        help: str,  # noqa: A002 - the word that a problem has for it
+        help: str,
         label: str,
         severity: Severity | None = None,
         related: list[Related] | None = None,
