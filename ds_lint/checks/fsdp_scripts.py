@@ -31,7 +31,7 @@ _HOW_TO_WRAP = (
 @rule("DS644", "fsdp-script-in-one-unit", severity="info", effects=("risk",), kind="syntax", alone_on="fsdp")
 def fsdp_script_in_one_unit(config: Config) -> Iterator[Problem]:
     """A model that a script wraps as one unit: each pass gathers all its parameters on every rank."""
-    script = fsdp_script(config)
+    script = fsdp_script(config) if config.world_size != 1 else None  # which shards nothing
     for wrap in script.wraps if script is not None else ():
         assert script is not None  # noqa: S101 - otherwise there are none
         reader = script.reader
@@ -207,7 +207,7 @@ def fsdp_flat_parameters(config: Config) -> Iterator[Problem]:
 @rule("DS648", "fsdp-on-one-rank", severity="error", effects=("risk", "wrong-result"), kind="syntax", alone_on="fsdp")
 def fsdp_on_one_rank(config: Config) -> Iterator[Problem]:
     """What a single rank does with a sharded model, where all ranks have a part."""
-    script = fsdp_script(config)
+    script = fsdp_script(config) if config.world_size != 1 else None  # which shards nothing
     if script is None:
         return
     reader = script.reader
@@ -243,7 +243,7 @@ def fsdp_on_one_rank(config: Config) -> Iterator[Problem]:
 @rule("DS649", "fsdp-local-gradients", severity="error", effects=("wrong-result",), kind="syntax", alone_on="fsdp")
 def fsdp_local_gradients(config: Config) -> Iterator[Problem]:
     """What looks at the gradients of one rank's shard as if they were all."""
-    script = fsdp_script(config)
+    script = fsdp_script(config) if config.world_size != 1 else None  # which shards nothing
     for use in fsdp_training.uses_of_local_gradients(script.reader) if script is not None else ():
         assert script is not None  # noqa: S101 - otherwise there are none
         yield script.problem(use.node, None, use.message, WRONG_RESULT, help=use.help, label=use.label)

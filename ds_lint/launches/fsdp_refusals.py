@@ -325,7 +325,8 @@ def _states(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
 
 def _methods(reader: FsdpReader) -> Iterator[Refusal]:
     """``clip_grad_norm_`` of a model of version 2, which stays the class that it was."""
-    for call in reader.names.calls_by_method.get("clip_grad_norm_", ()):
+    is_own = "clip_grad_norm_" in reader.names.functions
+    for call in reader.names.calls_by_method.get("clip_grad_norm_", ()) if not is_own else ():
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if owner is None or reader.called(call) or _is_guarded(call, reader):
             continue

@@ -9,6 +9,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import fsdp_units
+from ds_lint.launches.fsdp_policies import policy_of
 from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
@@ -206,7 +207,7 @@ def _chosen_by(generator: ast.comprehension, reader: FsdpReader) -> tuple[str, s
     if isinstance(target, ast.Tuple) and len(target.elts) == 2:
         variable = dotted_name(target.elts[1])
         words = [word for one in generator.ifs for word in _words(one, reader)]
-        if words and "bias" in words:
+        if words and all("bias" in word or "weight" in word for word in words):
             return "the name", "no name has such a word"
     else:
         variable = dotted_name(target)
@@ -255,6 +256,10 @@ def collective_calls(reader: FsdpReader) -> Iterator[Collective]:
             wrap = reader.wrap_of(call.func.value)
             if wrap is not None and wrap.version == 1 and fsdp_units.shards_weights(wrap, reader):
                 yield Collective(call, _HOW_TO_SAVE if method == "state_dict" else "")
+        elif method == "save_pretrained":
+            wrap = _saved_wrap(call, reader)
+            if wrap is not None and policy_of(wrap, reader).kind != "none":
+                yield Collective(call, _HOW_TO_SAVE)
         elif full.startswith(_FSDP) and method in _COLLECTIVE_OF_CLASS and call.args:
             wrap = reader.wrap_of(call.args[0])
             if wrap is not None and wrap.version == 1 and fsdp_units.shards_weights(wrap, reader):
@@ -341,14 +346,9 @@ def _optimizer(owner: ast.expr, reader: FsdpReader) -> Wrap | None:
 
 def _saved_by_transformers(reader: FsdpReader) -> Iterator[SavedPart]:
     for call in reader.names.calls_by_method.get("save_pretrained", ()):
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if owner is None or keyword(call, "state_dict") is not None or any(one.arg is None for one in call.keywords):
+        wrap = _saved_wrap(call, reader)
+        if wrap is None or reader.trained.condition_of_one_rank(call) is not None:
             continue
-        wrap = reader.wrap_of(owner)
-        if wrap is None or wrap.version != 1 or not fsdp_units.shards_weights(wrap, reader):
-            continue
-        if any(True for _ in reader.trained.entered(call)):
-            continue  # such as summon_full_params
         yield SavedPart(
             call,
             f"`{ast.unparse(call.func)}` saves this rank's shard of what is in no inner unit: "
@@ -357,6 +357,23 @@ def _saved_by_transformers(reader: FsdpReader) -> Iterator[SavedPart]:
             "`save_pretrained(..., state_dict=state)`.",
             "without the whole weights",
         )
+
+
+def _saved_wrap(call: ast.Call, reader: FsdpReader) -> Wrap | None:
+    """The wrapper of a model of transformers whose ``save_pretrained`` looks for the weights by itself."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is None or keyword(call, "state_dict") is not None or any(one.arg is None for one in call.keywords):
+        return None
+    wrap = reader.wrap_of(owner)
+    if wrap is None or wrap.version != 1 or wrap.model is None or not fsdp_units.shards_weights(wrap, reader):
+        return None
+    made = reader.origins(wrap.model)
+    is_of_transformers = bool(made) and all(
+        isinstance(one, ast.Call) and reader.called(one).startswith("transformers.") for one in made or ()
+    )
+    if not is_of_transformers or reader.trained.has_adapters or any(True for _ in reader.trained.entered(call)):
+        return None  # the weights of adapters are in inner units; a context may gather those of the model
+    return wrap
 
 
 class LocalLoad(NamedTuple):

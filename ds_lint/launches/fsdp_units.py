@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _LOADERS = ("from_config", "from_pretrained", "_from_config")
 _OF_MODELS = ("torchvision.models.", "timm.", "torch.nn.Transformer")
+_MOVERS = ("cuda", "to", "xpu", "to_empty", "set_default_device", "set_default_tensor_type")
 # What a helper is called that may wrap parts of the model before the script wraps the rest.
 _MAY_WRAP = re.compile(r"shard|fsdp|wrap|parallel|pipelin", re.IGNORECASE)
 _SHARDED = ("FULL_SHARD", "HYBRID_SHARD")  # strategies with which a unit is gathered and released in each pass
@@ -121,21 +122,7 @@ def is_on_cpu(wrap: Wrap, reader: FsdpReader) -> bool:
         classes = [cls for cls in reader.names.every(ast.ClassDef) if cls.name == dotted_name(one.func)]
         if any("cuda" in ast.unparse(cls) or "device" in ast.unparse(cls) for cls in classes):
             return False
-    movers = ("cuda", "to", "xpu", "to_empty", "_apply", "set_default_device", "set_default_tensor_type")
-    if any(
-        call.func.attr in movers and _may_be_model(call, reader)
-        for call in reader.names.calls
-        if isinstance(call.func, ast.Attribute)
-    ):
+    if any(call.lineno <= wrap.call.lineno for name in _MOVERS for call in reader.names.calls_by_method.get(name, ())):
         return False
     contexts = (item.context_expr for one in reader.names.every(ast.With) for item in one.items)
     return not any("device" in ast.unparse(one) for one in contexts)
-
-
-def _may_be_model(call: ast.Call, reader: FsdpReader) -> bool:
-    """Whether what is moved may be the model: not a batch, by its name."""
-    owner = dotted_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    if reader.called(call):
-        return True  # torch.set_default_device
-    last = owner.rpartition(".")[2]
-    return not last or re.search(r"model|net|module|self|encoder|decoder|^m$", last, re.IGNORECASE) is not None

@@ -109,7 +109,9 @@ class _Package:
             if isinstance(found, ast.ClassDef):
                 fields |= self._fields(home, found)
         for one in node.body:
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            if not isinstance(one, ast.AnnAssign) or "init=False" in ast.unparse(one):
+                continue
+            if isinstance(one.target, ast.Name):
                 fields[one.target.id] = one.value is not None
         return fields
 
@@ -137,7 +139,8 @@ class _Package:
                     parts = target.elts if isinstance(target, ast.Tuple) else [target]
                     yield from ((one.id, node) for one in parts if isinstance(one, ast.Name))
             else:
-                for part in ("body", "orelse", "finalbody"):
+                is_for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+                for part in ("orelse",) if is_for_checkers else ("body", "orelse", "finalbody"):
                     yield from self._bound(module, getattr(node, part, []))
                 for handler in getattr(node, "handlers", []):
                     yield from self._bound(module, handler.body)
