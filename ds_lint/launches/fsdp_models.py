@@ -130,9 +130,17 @@ class FsdpReader:
             if (own.lineno, own.col_offset) >= here:
                 continue
             reaching.append(one)
-            if one.place.block in blocks:
+            if one.place.block in blocks or self._is_in_each_branch(own, reaching, blocks):
                 return reaching, True
         return reaching, False
+
+    def _is_in_each_branch(self, statement: ast.stmt, reaching: list[Assignment], blocks: set[int]) -> bool:
+        """Whether an ``if`` that certainly runs before a node has one of the assignments in both of its parts."""
+        branch = self.names.parents.get(statement)
+        if not isinstance(branch, ast.If) or self.names.places[branch].block not in blocks:
+            return False
+        own = [self.names.statement(one.value) for one in reaching if one.value is not None]
+        return all(any(one in part for one in own) for part in (branch.body, branch.orelse))
 
     def only(self, node: ast.expr | None) -> ast.expr | None:
         """The only expression that a name has its value from; None if there are others or it does not show."""
