@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.launches.fsdp_models import Wrap
-    from ds_lint.launches.fsdp_policies import Policy
+    from ds_lint.launches.fsdp_models import FsdpWrap
+    from ds_lint.launches.fsdp_policies import WrapPolicy
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.fsdp_script import FsdpScript
 
@@ -74,7 +74,7 @@ def fsdp_script_in_one_unit(config: Config) -> Iterator[Problem]:
             )
 
 
-def _of_another_model(policy: Policy, wrap: Wrap, script: FsdpScript) -> tuple[str, str] | None:
+def _of_another_model(policy: WrapPolicy, wrap: FsdpWrap, script: FsdpScript) -> tuple[str, str] | None:
     """The only class that a policy wraps and the family of the model, if transformers has the class in another one."""
     reader = script.reader
     if policy.kind != "classes" or policy.classes is None or len(policy.classes) != 1 or wrap.model is None:

@@ -27,7 +27,7 @@ _ADAPTED = ("get_peft_model", "prepare_model_for_kbit_training", "prepare_model_
 _DEPTH = 8
 
 
-class Wrap(NamedTuple):
+class FsdpWrap(NamedTuple):
     """A call that shards a model: by version 1, which returns a wrapper, or by version 2, which changes the model."""
 
     call: ast.Call
@@ -197,7 +197,7 @@ class FsdpReader:
             return own[0].value if len(own) == 1 else None
         return None
 
-    def wrap_of(self, node: ast.expr) -> Wrap | None:
+    def wrap_of(self, node: ast.expr) -> FsdpWrap | None:
         """The call that has sharded the model that an expression is; None if it is not known to be sharded."""
         made = self.origins(node)
         if made and all(one is made[0] for one in made):
@@ -206,7 +206,7 @@ class FsdpReader:
                     return wrap
         return self._changed(node)
 
-    def _changed(self, node: ast.expr) -> Wrap | None:
+    def _changed(self, node: ast.expr) -> FsdpWrap | None:
         """The last call of version 2 that has changed a model in place, by the name of both."""
         name = dotted_name(node)
         found = [
@@ -232,13 +232,13 @@ class FsdpReader:
 
     # -------------------------------------------------------------------------------------------------------- calls
 
-    def _wrap(self, call: ast.Call) -> Wrap | None:
+    def _wrap(self, call: ast.Call) -> FsdpWrap | None:
         version = version_of_wrapper(self.called(call))
         if version is None:
             return None
         arguments, is_open = self.bound(call, self._positional.get(version, []))
         model = arguments.pop("module", None)
-        return Wrap(call, version, arguments, model, is_open)
+        return FsdpWrap(call, version, arguments, model, is_open)
 
     def bound(self, call: ast.Call, parameters: list[str]) -> tuple[dict[str, ast.expr], bool]:
         """The arguments of a call by parameter, and whether there may be others, as with ``**`` of an unknown dict."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.knowledge.fsdp import FsdpNames
-    from ds_lint.launches.fsdp_models import FsdpReader, Wrap
+    from ds_lint.launches.fsdp_models import FsdpReader, FsdpWrap
 
 # Modules of which the store has every name.
 _ABOUT_FSDP = (
@@ -33,7 +33,7 @@ _OF_VERSION_2 = {"mixed_precision": "MixedPrecisionPolicy", "cpu_offload": "CPUO
 _DTYPES = ("torch.bfloat16", "torch.float16", "torch.half", "torch.float32")
 
 
-class Refusal(NamedTuple):
+class TorchRefusal(NamedTuple):
     """What is refused, and where."""
 
     node: ast.expr | ast.stmt | ast.keyword
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
     label: str
 
 
-def refusals(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def refusals(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     """Everything that is certainly refused, in no order."""
     if torch.is_known:
         yield from _imports(reader, torch)
@@ -81,7 +81,7 @@ def _asks(branch: ast.AST, node: ast.AST) -> bool:
     return isinstance(node, ast.stmt) or any(word in ast.unparse(test) for word in _GUARDS)
 
 
-def _imports(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def _imports(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     for node in reader.names.imports:
         if _is_guarded(node, reader) or (isinstance(node, ast.ImportFrom) and node.level):
             continue
@@ -100,7 +100,7 @@ def _imports(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
 
 def _refused_import(
     node: ast.Import | ast.ImportFrom, name: str, full: str, module: str, torch: FsdpNames, error: str
-) -> Refusal:
+) -> TorchRefusal:
     alias = next((one for one in node.names if one.name == name), None)
     what = f"no `{name}` in `{module}`" if module else f"no module `{full}`"
     since, until = torch.span(full)
@@ -118,7 +118,7 @@ def _refused_import(
     place: ast.expr | ast.stmt = node
     if alias is not None and alias.end_lineno is not None:
         place = ast.copy_location(ast.Name(name, ast.Load()), alias)
-    return Refusal(
+    return TorchRefusal(
         place,
         name,
         f"torch {torch.release} has {what}: the import raises {'an' if error[0] in 'AEIOU' else 'a'} {error}",
@@ -135,7 +135,7 @@ def _homes(name: str, torch: FsdpNames) -> list[str]:
     return [home for home in (*homes, *more) if torch.facts(f"{home}.{name}") is not None]
 
 
-def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     for call in reader.names.calls:
         full = reader.called(call)
         is_partial = dotted_name(call.func).rpartition(".")[2] == "partial" and bool(call.args)
@@ -151,7 +151,7 @@ def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
             continue
         most = facts.get("positional", len(parameters))
         if len(call.args) > most:
-            yield Refusal(
+            yield TorchRefusal(
                 call.args[most],
                 None,
                 f"`{name}` takes {most} positional argument{'s' if most != 1 else ''}: the call raises a TypeError",
@@ -165,7 +165,9 @@ def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
             yield _missing(call, name, missing)
 
 
-def _unknown_keyword(keyword: ast.keyword, name: str, full: str, parameters: list[str], torch: FsdpNames) -> Refusal:
+def _unknown_keyword(
+    keyword: ast.keyword, name: str, full: str, parameters: list[str], torch: FsdpNames
+) -> TorchRefusal:
     from ds_lint.knowledge.suggestions import choice  # difflib costs start-up
 
     assert keyword.arg is not None  # noqa: S101 - it is not ``**``
@@ -177,7 +179,7 @@ def _unknown_keyword(keyword: ast.keyword, name: str, full: str, parameters: lis
         advice = f"torch {earlier} is the last release that has it."
     else:
         advice = f"Write `{meant}`." if meant else "Delete it."
-    return Refusal(
+    return TorchRefusal(
         keyword,
         keyword.arg,
         f"`{name}` of torch {torch.release} has no keyword `{keyword.arg}`: the call raises a TypeError",
@@ -187,10 +189,10 @@ def _unknown_keyword(keyword: ast.keyword, name: str, full: str, parameters: lis
     )
 
 
-def _missing(call: ast.Call, name: str, missing: list[str]) -> Refusal:
+def _missing(call: ast.Call, name: str, missing: list[str]) -> TorchRefusal:
     is_policy = name.endswith("_policy")
     missed = ", ".join(f"`{one}`" for one in missing)
-    return Refusal(
+    return TorchRefusal(
         call,
         ARGUMENT if is_policy else missing[0],
         f"`{name}` is called without {missed}: the call raises a TypeError",
@@ -200,7 +202,7 @@ def _missing(call: ast.Call, name: str, missing: list[str]) -> Refusal:
     )
 
 
-def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     for node in reader.names.every(ast.Attribute):
         full = reader.full_name(node.value)
         facts = torch.facts(full) if full.startswith(_ABOUT_FSDP) else None
@@ -209,7 +211,7 @@ def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
             from ds_lint.knowledge.suggestions import choice
 
             meant = choice(node.attr, members)
-            yield Refusal(
+            yield TorchRefusal(
                 node,
                 None,
                 f"`{full.rpartition('.')[2]}` of torch {torch.release} has no member `{node.attr}`: "
@@ -220,7 +222,7 @@ def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
             )
 
 
-def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
+def _values(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     """Values of version 1 whose attributes are read, or which are looked up among the members of an enumeration."""
     for name, wanted in _OBJECTS.items():
         node = reader.only(wrap.arguments[name]) if name in wrap.arguments else None
@@ -231,7 +233,7 @@ def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         if is_other or (is_of_2 and reader.called(node).startswith("torch.distributed.")):  # type: ignore[arg-type]
             shown = _OF_VERSION_2[name] if is_of_2 else ast.unparse(node)
             parameter = "param_dtype=torch.bfloat16" if name == "mixed_precision" else "offload_params=True"
-            yield Refusal(
+            yield TorchRefusal(
                 _argument(wrap, name),
                 name,
                 f"`{name}` is {shown}, not a `{wanted}`: `FullyShardedDataParallel` raises an AttributeError",
@@ -243,7 +245,7 @@ def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
     value = literal(reader.only(given)) if given is not None else None
     if isinstance(value, (str, int)) and not _is_guarded(wrap.call, reader):
         member = value if isinstance(value, str) and value.isupper() else "FULL_SHARD"
-        yield Refusal(
+        yield TorchRefusal(
             _argument(wrap, "sharding_strategy"),
             "sharding_strategy",
             f"`sharding_strategy` is {value!r}, no member of `ShardingStrategy`: "
@@ -254,13 +256,13 @@ def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         )
 
 
-def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
+def _policies(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     if ARGUMENT not in wrap.arguments or _is_guarded(wrap.call, reader):
         return
     policy = policy_of(wrap, reader)
     place = _argument(wrap, ARGUMENT)
     if policy.function == "transformer_auto_wrap_policy" and policy.is_bare:
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             "`transformer_auto_wrap_policy` has no `transformer_layer_cls`: `FullyShardedDataParallel` "
@@ -270,7 +272,7 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
             "no class to wrap",
         )
     elif policy.given is not None and is_class(policy.given, reader):
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             f"the policy gets the class {dotted_name(policy.given)} and not a set of classes: it raises a TypeError",
@@ -279,7 +281,7 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
             "not a set",
         )
     elif any(isinstance(literal(one), str) for one in policy.classes or ()):
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             "the policy gets names of classes and not the classes: it raises a TypeError",
@@ -288,7 +290,7 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
             "a name",
         )
     elif isinstance(policy.node, (ast.Set, ast.List, ast.Tuple, ast.Dict)):
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             f"`{ARGUMENT}` is a {type(policy.node).__name__.lower()} and no policy: it raises a TypeError",
@@ -298,12 +300,12 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         )
 
 
-def _states(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
+def _states(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     strategy = fsdp_units.strategy(wrap, reader)
     groups = [wrap.has(name) for name in ("process_group", "device_mesh")]
     is_hybrid = strategy in ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
     if is_hybrid and groups == [False, False] and policy_of(wrap, reader).kind == "none":
-        yield Refusal(
+        yield TorchRefusal(
             _argument(wrap, "sharding_strategy"),
             "sharding_strategy",
             f"{strategy} needs `{ARGUMENT}`, `device_mesh` or `process_group`: it raises a ValueError",
@@ -313,7 +315,7 @@ def _states(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         )
     has_no_device = wrap.has("device_id") is False and wrap.has("param_init_fn") is False
     if fsdp_units.has_keyword_true(wrap, "sync_module_states") and has_no_device and fsdp_units.is_on_cpu(wrap, reader):
-        yield Refusal(
+        yield TorchRefusal(
             _argument(wrap, "sync_module_states"),
             "sync_module_states",
             "`sync_module_states` sends weights between GPUs, but the model is on the CPU: it raises a ValueError",
@@ -323,7 +325,7 @@ def _states(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         )
 
 
-def _methods(reader: FsdpReader) -> Iterator[Refusal]:
+def _methods(reader: FsdpReader) -> Iterator[TorchRefusal]:
     """``clip_grad_norm_`` of a model of version 2, which stays the class that it was."""
     is_own = "clip_grad_norm_" in reader.names.functions
     for call in reader.names.calls_by_method.get("clip_grad_norm_", ()) if not is_own else ():
@@ -333,7 +335,7 @@ def _methods(reader: FsdpReader) -> Iterator[Refusal]:
         wrap = reader.wrap_of(owner)
         made = reader.origins(wrap.model) if wrap is not None and wrap.version == 2 and wrap.model is not None else []
         if made and all(fsdp_units.has_layers(one, reader) for one in made):
-            yield Refusal(
+            yield TorchRefusal(
                 call,
                 None,
                 f"`{dotted_name(owner)}` has no `clip_grad_norm_`, which only FSDP 1 adds: it raises an AttributeError",
@@ -344,6 +346,6 @@ def _methods(reader: FsdpReader) -> Iterator[Refusal]:
             )
 
 
-def _argument(wrap: Wrap, name: str) -> ast.expr | ast.keyword:
+def _argument(wrap: FsdpWrap, name: str) -> ast.expr | ast.keyword:
     written = next((one for one in wrap.call.keywords if one.arg == name), None)
     return written or wrap.arguments[name]

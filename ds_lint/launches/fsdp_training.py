@@ -16,8 +16,8 @@ from ds_lint.source.python_names import dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.launches.fsdp_models import FsdpReader, Wrap
-    from ds_lint.launches.fsdp_policies import Policy
+    from ds_lint.launches.fsdp_models import FsdpReader, FsdpWrap
+    from ds_lint.launches.fsdp_policies import WrapPolicy
 
 _FSDP = "torch.distributed.fsdp."
 _STATES = "torch.distributed.checkpoint.state_dict."
@@ -40,7 +40,7 @@ class EarlyOptimizer(NamedTuple):
     """An optimizer that is made before a model is wrapped."""
 
     call: ast.Call
-    wrap: Wrap
+    wrap: FsdpWrap
 
 
 def early_optimizers(reader: FsdpReader) -> Iterator[EarlyOptimizer]:
@@ -70,7 +70,7 @@ def _models_of(call: ast.Call) -> Iterator[ast.expr]:
             yield one.func.value
 
 
-def _is_wrapped_later(model: ast.expr, wrap: Wrap, reader: FsdpReader) -> bool:
+def _is_wrapped_later(model: ast.expr, wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a model is what a call wraps after this place."""
     name = dotted_name(model)
     if not name or wrap.model is None or reader.is_repeated(wrap.call):
@@ -84,7 +84,7 @@ def _is_wrapped_later(model: ast.expr, wrap: Wrap, reader: FsdpReader) -> bool:
     return not any(start < value.lineno < end for value in between) and reader.wrap_of(model) is None
 
 
-def _is_made_again(call: ast.Call, wrap: Wrap, reader: FsdpReader) -> bool:
+def _is_made_again(call: ast.Call, wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether the name of an optimizer gets another one after the model is wrapped, or nothing uses it after that."""
     statement = reader.names.statement(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -100,20 +100,20 @@ def _is_made_again(call: ast.Call, wrap: Wrap, reader: FsdpReader) -> bool:
 # ----------------------------------------------------------------------------------------------------- flat parameters
 
 
-class Frozen(NamedTuple):
+class FrozenPart(NamedTuple):
     """What leaves a part of a model frozen."""
 
     node: ast.expr
     what: str
 
 
-def frozen_part(wrap: Wrap, reader: FsdpReader, policy: Policy) -> Frozen | None:
+def frozen_part(wrap: FsdpWrap, reader: FsdpReader, policy: WrapPolicy) -> FrozenPart | None:
     """What freezes a part of the parameters that are one unit; None if nothing certainly does."""
     if wrap.model is None or not fsdp_units.is_whole(wrap, reader):
         return None
     adapted = _adapter(wrap, reader)
     if adapted is not None and policy.kind in ("none", "classes") and not _is_of_adapters(policy, reader):
-        return Frozen(adapted, "`get_peft_model`")
+        return FrozenPart(adapted, "`get_peft_model`")
     if policy.kind != "none":
         return None
     name = dotted_name(wrap.model)
@@ -124,11 +124,11 @@ def frozen_part(wrap: Wrap, reader: FsdpReader, policy: Policy) -> Frozen | None
         if reader.names.means_the_same(name.partition(".")[0], node, wrap.model) and reader.trained.precedes(
             node, wrap.call
         ):
-            return Frozen(node, f"`{owner}`, which is frozen,")
+            return FrozenPart(node, f"`{owner}`, which is frozen,")
     return None
 
 
-def _adapter(wrap: Wrap, reader: FsdpReader) -> ast.Call | None:
+def _adapter(wrap: FsdpWrap, reader: FsdpReader) -> ast.Call | None:
     """The call of peft that makes the model that is wrapped."""
     node, seen = wrap.model, 0
     while node is not None and seen < _MOST_STEPS:
@@ -145,7 +145,7 @@ def _adapter(wrap: Wrap, reader: FsdpReader) -> ast.Call | None:
 _MOST_STEPS = 6
 
 
-def _is_of_adapters(policy: Policy, reader: FsdpReader) -> bool:
+def _is_of_adapters(policy: WrapPolicy, reader: FsdpReader) -> bool:
     """Whether a policy may wrap the layers of adapters by themselves: only a layer of transformers has both."""
     classes = [reader.full_name(one) for one in policy.classes or []]
     return policy.kind == "classes" and not (classes and all(one.startswith("transformers.models.") for one in classes))
@@ -177,7 +177,7 @@ class FlatGroups(NamedTuple):
     """A choice among the parameters of a model whose units have one each."""
 
     node: ast.expr
-    wrap: Wrap
+    wrap: FsdpWrap
     by: str
     result: str
 
@@ -333,7 +333,7 @@ def _saving(call: ast.Call, reader: FsdpReader) -> ast.Call | None:
     return None
 
 
-def _optimizer(owner: ast.expr, reader: FsdpReader) -> Wrap | None:
+def _optimizer(owner: ast.expr, reader: FsdpReader) -> FsdpWrap | None:
     """The wrapper of the model whose parameters an optimizer has."""
     made = reader.only(owner)
     if not isinstance(made, ast.Call) or made not in list(_optimizers(reader)):
@@ -359,7 +359,7 @@ def _saved_by_transformers(reader: FsdpReader) -> Iterator[SavedPart]:
         )
 
 
-def _saved_wrap(call: ast.Call, reader: FsdpReader) -> Wrap | None:
+def _saved_wrap(call: ast.Call, reader: FsdpReader) -> FsdpWrap | None:
     """The wrapper of a model of transformers whose ``save_pretrained`` looks for the weights by itself."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if owner is None or keyword(call, "state_dict") is not None or any(one.arg is None for one in call.keywords):
@@ -380,7 +380,7 @@ class LocalLoad(NamedTuple):
     """Weights that one rank alone has before the model is sharded."""
 
     node: ast.expr
-    wrap: Wrap
+    wrap: FsdpWrap
     what: str
 
 
@@ -418,7 +418,7 @@ def loads_on_one_rank(reader: FsdpReader) -> Iterator[LocalLoad]:
             yield LocalLoad(loaded[0], wrap, "loads the weights")
 
 
-def _runs_before(call: ast.Call, wrap: Wrap, reader: FsdpReader) -> bool:
+def _runs_before(call: ast.Call, wrap: FsdpWrap, reader: FsdpReader) -> bool:
     places = reader.names.places
     name = dotted_name(wrap.model) if wrap.model is not None else ""
     if places[call].scope is not places[wrap.call].scope or call.lineno >= wrap.call.lineno:
@@ -481,7 +481,7 @@ def _is_off(call: ast.Call) -> bool:
     return enabled is not None and not (isinstance(enabled, ast.Constant) and enabled.value is True)
 
 
-def _scaled_wrap(call: ast.Call, reader: FsdpReader) -> Wrap | None:
+def _scaled_wrap(call: ast.Call, reader: FsdpReader) -> FsdpWrap | None:
     """The wrapper of the model whose optimizer a scaler steps; None if it is not certain."""
     for step in reader.names.calls_by_method.get("step", ()):
         owner = step.func.value if isinstance(step.func, ast.Attribute) else None

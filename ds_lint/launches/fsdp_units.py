@@ -10,7 +10,7 @@ from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
-    from ds_lint.launches.fsdp_models import FsdpReader, Wrap
+    from ds_lint.launches.fsdp_models import FsdpReader, FsdpWrap
 
 _LOADERS = ("from_config", "from_pretrained", "_from_config")
 _OF_MODELS = ("torchvision.models.", "timm.", "torch.nn.Transformer")
@@ -21,7 +21,7 @@ _SHARDED = ("FULL_SHARD", "HYBRID_SHARD")  # strategies with which a unit is gat
 _GATHERED_ONCE = ("SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2")
 
 
-def strategy(wrap: Wrap, reader: FsdpReader) -> str | None:
+def strategy(wrap: FsdpWrap, reader: FsdpReader) -> str | None:
     """The sharding strategy of version 1; None if it does not show."""
     given = reader.only(wrap.arguments["sharding_strategy"]) if "sharding_strategy" in wrap.arguments else None
     if "sharding_strategy" not in wrap.arguments:
@@ -32,12 +32,12 @@ def strategy(wrap: Wrap, reader: FsdpReader) -> str | None:
     return full.rpartition(".")[2] if ".ShardingStrategy." in full else None
 
 
-def shards_weights(wrap: Wrap, reader: FsdpReader) -> bool:
+def shards_weights(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a wrapper certainly shards: the gradients and states of each rank are those of its own part."""
     return wrap.version == 2 or strategy(wrap, reader) in (*_SHARDED, *_GATHERED_ONCE)
 
 
-def releases_weights(wrap: Wrap, reader: FsdpReader) -> bool:
+def releases_weights(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a unit's weights are released after it ran, so that the size of units decides over memory."""
     if wrap.version == 2:
         given = wrap.arguments.get("reshard_after_forward")
@@ -45,7 +45,7 @@ def releases_weights(wrap: Wrap, reader: FsdpReader) -> bool:
     return strategy(wrap, reader) in _SHARDED
 
 
-def has_keyword_true(wrap: Wrap, name: str) -> bool | None:
+def has_keyword_true(wrap: FsdpWrap, name: str) -> bool | None:
     """Whether a switch of a wrapper that is off by default is on; None if that does not show."""
     if name not in wrap.arguments:
         return None if wrap.is_open else False
@@ -53,7 +53,7 @@ def has_keyword_true(wrap: Wrap, name: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def is_whole(wrap: Wrap, reader: FsdpReader) -> bool:
+def is_whole(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a call gets a model with several layers, none of which has been wrapped before."""
     if wrap.model is None or reader.is_wrapped_elsewhere or reader.is_repeated(wrap.call):
         return False
@@ -96,7 +96,7 @@ def _is_of_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and dotted_name(node.value) == "self"
 
 
-def _is_handed_on(wrap: Wrap, reader: FsdpReader) -> bool:
+def _is_handed_on(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a function that may wrap parts of the model gets it before."""
     name = dotted_name(wrap.model) if wrap.model is not None else ""
     for call in reader.names.calls:
@@ -108,7 +108,7 @@ def _is_handed_on(wrap: Wrap, reader: FsdpReader) -> bool:
     return False
 
 
-def is_on_cpu(wrap: Wrap, reader: FsdpReader) -> bool:
+def is_on_cpu(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether nothing in the script moves the model to a GPU before it is wrapped."""
     made = reader.origins(wrap.model) if wrap.model is not None else None
     if not made or not all(has_layers(one, reader) for one in made):
