@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.launches.fsdp_models import Wrap
-    from ds_lint.launches.fsdp_policies import Policy
+    from ds_lint.launches.fsdp_models import FsdpWrap
+    from ds_lint.launches.fsdp_policies import WrapPolicy
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.fsdp_script import FsdpScript
 
@@ -31,12 +31,14 @@ _HOW_TO_WRAP = (
 @rule("DS644", "fsdp-script-in-one-unit", severity="info", effects=("risk",), kind="syntax", alone_on="fsdp")
 def fsdp_script_in_one_unit(config: Config) -> Iterator[Problem]:
     """A model that a script wraps as one unit: each pass gathers all its parameters on every rank."""
-    script = fsdp_script(config)
+    script = fsdp_script(config) if config.world_size != 1 else None  # which shards nothing
     for wrap in script.wraps if script is not None else ():
         assert script is not None  # noqa: S101 - otherwise there are none
         reader = script.reader
         if not fsdp_units.is_whole(wrap, reader) or not fsdp_units.releases_weights(wrap, reader):
             continue
+        if any(name != ARGUMENT and name.endswith(ARGUMENT) for name in wrap.arguments):
+            continue  # a misspelled one, which is refused
         if wrap.version == 2:
             yield script.problem(
                 wrap.call,
@@ -49,7 +51,7 @@ def fsdp_script_in_one_unit(config: Config) -> Iterator[Problem]:
             )
             continue
         policy = policy_of(wrap, reader)
-        if policy.kind == "none":
+        if policy.kind == "none" and policy.node is None:  # a None that is written is what is wanted
             yield script.problem(
                 script.argument_span(wrap, ARGUMENT),
                 ARGUMENT,
@@ -72,7 +74,7 @@ def fsdp_script_in_one_unit(config: Config) -> Iterator[Problem]:
             )
 
 
-def _of_another_model(policy: Policy, wrap: Wrap, script: FsdpScript) -> tuple[str, str] | None:
+def _of_another_model(policy: WrapPolicy, wrap: FsdpWrap, script: FsdpScript) -> tuple[str, str] | None:
     """The only class that a policy wraps and the family of the model, if transformers has the class in another one."""
     reader = script.reader
     if policy.kind != "classes" or policy.classes is None or len(policy.classes) != 1 or wrap.model is None:
@@ -128,7 +130,12 @@ def fsdp_script_refused(config: Config) -> Iterator[Problem]:
 
 
 @rule(
-    "DS646", "fsdp-optimizer-before-wrapping", severity="error", effects=("wrong-result",), kind="syntax", alone_on="fsdp"
+    "DS646",
+    "fsdp-optimizer-before-wrapping",
+    severity="error",
+    effects=("wrong-result",),
+    kind="syntax",
+    alone_on="fsdp",
 )
 def fsdp_optimizer_before_wrapping(config: Config) -> Iterator[Problem]:
     """An optimizer that gets the parameters of a model before FSDP replaces them."""
@@ -174,7 +181,8 @@ def fsdp_flat_parameters(config: Config) -> Iterator[Problem]:
             yield script.problem(
                 script.argument_span(wrap, "use_orig_params"),
                 "use_orig_params",
-                f"{frozen.what} leaves frozen beside trainable parameters in a unit: `{name_of(wrap)}` raises a ValueError",
+                f"{frozen.what} leaves frozen beside trainable parameters in a unit: "
+                f"`{name_of(wrap)}` raises a ValueError",
                 rejected("initialize"),
                 help="Pass `use_orig_params=True`. By default, a unit makes one parameter of all that it has, which is "
                 "trained or frozen as a whole.",
@@ -189,19 +197,17 @@ def fsdp_flat_parameters(config: Config) -> Iterator[Problem]:
                 f"the groups go by {group.by} of each parameter, but a unit of FSDP has one flat parameter: "
                 f"{group.result}",
                 WRONG_RESULT,
-                help=f"Pass `use_orig_params=True` to `{name_of(group.wrap)}`, which keeps the names of parameters, and "
-                "choose the groups by name: the shape of a sharded parameter is flat, too.",
+                help=f"Pass `use_orig_params=True` to `{name_of(group.wrap)}`, which keeps the names of parameters, "
+                "and choose the groups by name: the shape of a sharded parameter is flat, too.",
                 label="finds flat parameters",
                 related=[Related(script.span(group.wrap.call), "makes flat parameters")],
             )
 
 
-@rule(
-    "DS648", "fsdp-on-one-rank", severity="error", effects=("risk", "wrong-result"), kind="syntax", alone_on="fsdp"
-)
+@rule("DS648", "fsdp-on-one-rank", severity="error", effects=("risk", "wrong-result"), kind="syntax", alone_on="fsdp")
 def fsdp_on_one_rank(config: Config) -> Iterator[Problem]:
     """What a single rank does with a sharded model, where all ranks have a part."""
-    script = fsdp_script(config)
+    script = fsdp_script(config) if config.world_size != 1 else None  # which shards nothing
     if script is None:
         return
     reader = script.reader
@@ -237,7 +243,7 @@ def fsdp_on_one_rank(config: Config) -> Iterator[Problem]:
 @rule("DS649", "fsdp-local-gradients", severity="error", effects=("wrong-result",), kind="syntax", alone_on="fsdp")
 def fsdp_local_gradients(config: Config) -> Iterator[Problem]:
     """What looks at the gradients of one rank's shard as if they were all."""
-    script = fsdp_script(config)
+    script = fsdp_script(config) if config.world_size != 1 else None  # which shards nothing
     for use in fsdp_training.uses_of_local_gradients(script.reader) if script is not None else ():
         assert script is not None  # noqa: S101 - otherwise there are none
         yield script.problem(use.node, None, use.message, WRONG_RESULT, help=use.help, label=use.label)

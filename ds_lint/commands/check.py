@@ -37,9 +37,7 @@ def check(options: Options, smoke: Smoke | None = None, launches: LaunchRuns | N
 
             smoke_launches.prove_launches(options, session, linted, launches, unreadable)
         notes = session.notes
-        if not unreadable and all(
-            report.document.is_of_names or report.document.is_of_fsdp for report, _ in linted
-        ):
+        if not unreadable and all(report.document.is_of_names or report.document.is_of_fsdp for report, _ in linted):
             from ds_lint.commands import undecided  # the configs of scripts that compute them
 
             notes += undecided.notes(options, session)

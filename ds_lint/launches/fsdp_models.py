@@ -27,7 +27,7 @@ _ADAPTED = ("get_peft_model", "prepare_model_for_kbit_training", "prepare_model_
 _DEPTH = 8
 
 
-class Wrap(NamedTuple):
+class FsdpWrap(NamedTuple):
     """A call that shards a model: by version 1, which returns a wrapper, or by version 2, which changes the model."""
 
     call: ast.Call
@@ -70,9 +70,9 @@ class FsdpReader:
         if not found:
             return [node]  # imported, or never bound
         if "." in name or any(one.place.scope is not scope for one in found):
-            found = [one for one in found if one.value is not None] if len(found) == 1 else []
-            return self._values_of(found, depth) if found else None
-        parameters = self._parameters(scope)
+            reaching = self._set_elsewhere(found, node)
+            return self._values_of(reaching, depth) if reaching else None
+        parameters = _parameters(scope)
         others = [one for one in found if one.value is not None]
         if len(found) - len(others) > (name in parameters):
             return None
@@ -85,6 +85,29 @@ class FsdpReader:
         outside = self.values(given, depth - 1)
         inside = self._values_of(before, depth) if before else []
         return None if outside is None or inside is None else [*outside, *inside]
+
+    def _set_elsewhere(self, found: list[Assignment], node: ast.expr) -> list[Assignment]:
+        """The assignments that may reach a node from one function, as to ``self.model``; none if that is unclear."""
+        scope = found[0].place.scope
+        if any(one.value is None or one.place.scope is not scope for one in found):
+            return []
+        if "." in dotted_name(node) and self._class_of(node) is not self._class_of(found[0].value):
+            return []
+        if self.names.places[node].scope is scope:
+            before, is_certain = self._before(found, node)
+            return before if is_certain else []
+        first = scope.body[0] if isinstance(scope, (ast.Module, *_FUNCTIONS)) else None
+        reaching: list[Assignment] = []
+        for one in sorted(found, key=lambda one: one.value.lineno if one.value is not None else 0, reverse=True):
+            reaching.append(one)
+            if first is not None and one.place.block == self.names.places[first].block:
+                return reaching
+        return []
+
+    def _class_of(self, node: ast.AST | None) -> ast.AST | None:
+        while node is not None and not isinstance(node, ast.ClassDef):
+            node = self.names.parents.get(node)
+        return node
 
     def _values_of(self, found: list[Assignment], depth: int) -> list[ast.expr] | None:
         values: list[ast.expr] = []
@@ -107,9 +130,17 @@ class FsdpReader:
             if (own.lineno, own.col_offset) >= here:
                 continue
             reaching.append(one)
-            if one.place.block in blocks:
+            if one.place.block in blocks or self._is_in_each_branch(own, reaching, blocks):
                 return reaching, True
         return reaching, False
+
+    def _is_in_each_branch(self, statement: ast.stmt, reaching: list[Assignment], blocks: set[int]) -> bool:
+        """Whether an ``if`` that certainly runs before a node has one of the assignments in both of its parts."""
+        branch = self.names.parents.get(statement)
+        if not isinstance(branch, ast.If) or self.names.places[branch].block not in blocks:
+            return False
+        own = [self.names.statement(one.value) for one in reaching if one.value is not None]
+        return all(any(one in part for one in own) for part in (branch.body, branch.orelse))
 
     def only(self, node: ast.expr | None) -> ast.expr | None:
         """The only expression that a name has its value from; None if there are others or it does not show."""
@@ -126,18 +157,12 @@ class FsdpReader:
         """Whether a loop or a comprehension around a node runs it several times."""
         return any(isinstance(one, (*_LOOPS, ast.ListComp, ast.GeneratorExp)) for one in self.around(node))
 
-    def _parameters(self, scope: ast.AST) -> list[str]:
-        arguments = scope.args if isinstance(scope, _FUNCTIONS) else None
-        if arguments is None:
-            return []
-        return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-
     def _given(self, scope: ast.AST, name: str) -> ast.expr | None:
         """What the only call of a function gives a parameter."""
         calls = self.trained.calls_of(scope) if isinstance(scope, _FUNCTIONS) else []
         if len(calls) != 1:
             return None
-        order = self._parameters(scope)
+        order = _parameters(scope)
         offset = int(order[:1] == ["self"])
         return self.trained.argument(calls[0], name, order.index(name) - offset)
 
@@ -172,7 +197,7 @@ class FsdpReader:
             return own[0].value if len(own) == 1 else None
         return None
 
-    def wrap_of(self, node: ast.expr) -> Wrap | None:
+    def wrap_of(self, node: ast.expr) -> FsdpWrap | None:
         """The call that has sharded the model that an expression is; None if it is not known to be sharded."""
         made = self.origins(node)
         if made and all(one is made[0] for one in made):
@@ -181,7 +206,7 @@ class FsdpReader:
                     return wrap
         return self._changed(node)
 
-    def _changed(self, node: ast.expr) -> Wrap | None:
+    def _changed(self, node: ast.expr) -> FsdpWrap | None:
         """The last call of version 2 that has changed a model in place, by the name of both."""
         name = dotted_name(node)
         found = [
@@ -207,16 +232,16 @@ class FsdpReader:
 
     # -------------------------------------------------------------------------------------------------------- calls
 
-    def _wrap(self, call: ast.Call) -> Wrap | None:
+    def _wrap(self, call: ast.Call) -> FsdpWrap | None:
         version = version_of_wrapper(self.called(call))
         if version is None:
             return None
         arguments, is_open = self.bound(call, self._positional.get(version, []))
         model = arguments.pop("module", None)
-        return Wrap(call, version, arguments, model, is_open)
+        return FsdpWrap(call, version, arguments, model, is_open)
 
     def bound(self, call: ast.Call, parameters: list[str]) -> tuple[dict[str, ast.expr], bool]:
-        """The arguments of a call by parameter, and whether there may be others: ``**`` of a dict that shows is none."""
+        """The arguments of a call by parameter, and whether there may be others, as with ``**`` of an unknown dict."""
         arguments: dict[str, ast.expr] = {}
         is_open = False
         for number, given in enumerate(call.args):
@@ -248,9 +273,11 @@ class FsdpReader:
                 if isinstance(key, ast.Constant)
             }
         if isinstance(value, ast.Call) and dotted_name(value.func) == "dict" and not value.args:
-            return {one.arg: one.value for one in value.keywords if one.arg} if all(
-                one.arg for one in value.keywords
-            ) else None
+            return (
+                {one.arg: one.value for one in value.keywords if one.arg}
+                if all(one.arg for one in value.keywords)
+                else None
+            )
         return None
 
     @functools.cached_property
@@ -274,3 +301,11 @@ class FsdpReader:
             return True
         above = self.names.parents.get(parent) if isinstance(parent, ast.Tuple) else None
         return isinstance(above, ast.Call) and dotted_name(above.func) == "isinstance"
+
+
+def _parameters(scope: ast.AST) -> list[str]:
+    """The parameters of a function by position, and those by name behind them."""
+    arguments = scope.args if isinstance(scope, _FUNCTIONS) else None
+    if arguments is None:
+        return []
+    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches import fsdp_units
 from ds_lint.launches.certain import is_main
 from ds_lint.launches.fsdp_policies import ARGUMENT, is_class, policy_of
-from ds_lint.launches.script_code import last_name, literal
+from ds_lint.launches.script_code import literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.knowledge.fsdp import FsdpNames
-    from ds_lint.launches.fsdp_models import FsdpReader, Wrap
+    from ds_lint.launches.fsdp_models import FsdpReader, FsdpWrap
 
 # Modules of which the store has every name.
 _ABOUT_FSDP = (
@@ -33,7 +33,7 @@ _OF_VERSION_2 = {"mixed_precision": "MixedPrecisionPolicy", "cpu_offload": "CPUO
 _DTYPES = ("torch.bfloat16", "torch.float16", "torch.half", "torch.float32")
 
 
-class Refusal(NamedTuple):
+class TorchRefusal(NamedTuple):
     """What is refused, and where."""
 
     node: ast.expr | ast.stmt | ast.keyword
@@ -44,7 +44,7 @@ class Refusal(NamedTuple):
     label: str
 
 
-def refusals(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def refusals(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     """Everything that is certainly refused, in no order."""
     if torch.is_known:
         yield from _imports(reader, torch)
@@ -66,20 +66,28 @@ def _is_guarded(node: ast.AST, reader: FsdpReader) -> bool:
             return True
         if isinstance(around, ast.ExceptHandler):
             return True
-        if isinstance(around, (ast.If, ast.IfExp)) and below is not around.test and not is_main(around.test):
-            if isinstance(node, ast.stmt) or any(word in ast.unparse(around.test) for word in _GUARDS):
-                return True
+        is_branch = isinstance(around, (ast.If, ast.IfExp)) and below is not around.test
+        if is_branch and _asks(around, node):
+            return True
         below = around
     return False
 
 
-def _imports(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def _asks(branch: ast.AST, node: ast.AST) -> bool:
+    """Whether a condition decides over an import, or may look whether a call is refused."""
+    test = branch.test if isinstance(branch, (ast.If, ast.IfExp)) else None
+    if test is None or is_main(test):
+        return False
+    return isinstance(node, ast.stmt) or any(word in ast.unparse(test) for word in _GUARDS)
+
+
+def _imports(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     for node in reader.names.imports:
-        if _is_guarded(node, reader):
+        if _is_guarded(node, reader) or (isinstance(node, ast.ImportFrom) and node.level):
             continue
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         for module in modules:
-            if not f"{module}.".startswith(tuple(f"{one}." for one in _ABOUT_FSDP)) or getattr(node, "level", 0):
+            if not f"{module}.".startswith(tuple(f"{one}." for one in _ABOUT_FSDP)):
                 continue
             if torch.facts(module) is None:
                 yield _refused_import(node, module.rpartition(".")[2], module, "", torch, "ModuleNotFoundError")
@@ -92,7 +100,7 @@ def _imports(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
 
 def _refused_import(
     node: ast.Import | ast.ImportFrom, name: str, full: str, module: str, torch: FsdpNames, error: str
-) -> Refusal:
+) -> TorchRefusal:
     alias = next((one for one in node.names if one.name == name), None)
     what = f"no `{name}` in `{module}`" if module else f"no module `{full}`"
     since, until = torch.span(full)
@@ -110,7 +118,7 @@ def _refused_import(
     place: ast.expr | ast.stmt = node
     if alias is not None and alias.end_lineno is not None:
         place = ast.copy_location(ast.Name(name, ast.Load()), alias)
-    return Refusal(
+    return TorchRefusal(
         place,
         name,
         f"torch {torch.release} has {what}: the import raises {'an' if error[0] in 'AEIOU' else 'a'} {error}",
@@ -127,7 +135,7 @@ def _homes(name: str, torch: FsdpNames) -> list[str]:
     return [home for home in (*homes, *more) if torch.facts(f"{home}.{name}") is not None]
 
 
-def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     for call in reader.names.calls:
         full = reader.called(call)
         is_partial = dotted_name(call.func).rpartition(".")[2] == "partial" and bool(call.args)
@@ -137,14 +145,13 @@ def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
         if facts is None or "parameters" not in facts or facts.get("is_open") or _is_guarded(call, reader):
             continue
         name, parameters = full.rpartition(".")[2], facts["parameters"]
-        for keyword in call.keywords:
-            if keyword.arg is not None and keyword.arg not in parameters:
-                yield _unknown_keyword(keyword, name, full, parameters, torch)
-        if is_partial or any(isinstance(one, ast.Starred) for one in call.args):
+        strangers = [one for one in call.keywords if one.arg is not None and one.arg not in parameters]
+        yield from (_unknown_keyword(one, name, full, parameters, torch) for one in strangers)
+        if is_partial or strangers or any(isinstance(one, ast.Starred) for one in call.args):
             continue
         most = facts.get("positional", len(parameters))
         if len(call.args) > most:
-            yield Refusal(
+            yield TorchRefusal(
                 call.args[most],
                 None,
                 f"`{name}` takes {most} positional argument{'s' if most != 1 else ''}: the call raises a TypeError",
@@ -160,7 +167,7 @@ def _calls(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
 
 def _unknown_keyword(
     keyword: ast.keyword, name: str, full: str, parameters: list[str], torch: FsdpNames
-) -> Refusal:
+) -> TorchRefusal:
     from ds_lint.knowledge.suggestions import choice  # difflib costs start-up
 
     assert keyword.arg is not None  # noqa: S101 - it is not ``**``
@@ -172,7 +179,7 @@ def _unknown_keyword(
         advice = f"torch {earlier} is the last release that has it."
     else:
         advice = f"Write `{meant}`." if meant else "Delete it."
-    return Refusal(
+    return TorchRefusal(
         keyword,
         keyword.arg,
         f"`{name}` of torch {torch.release} has no keyword `{keyword.arg}`: the call raises a TypeError",
@@ -182,10 +189,10 @@ def _unknown_keyword(
     )
 
 
-def _missing(call: ast.Call, name: str, missing: list[str]) -> Refusal:
+def _missing(call: ast.Call, name: str, missing: list[str]) -> TorchRefusal:
     is_policy = name.endswith("_policy")
     missed = ", ".join(f"`{one}`" for one in missing)
-    return Refusal(
+    return TorchRefusal(
         call,
         ARGUMENT if is_policy else missing[0],
         f"`{name}` is called without {missed}: the call raises a TypeError",
@@ -195,7 +202,7 @@ def _missing(call: ast.Call, name: str, missing: list[str]) -> Refusal:
     )
 
 
-def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
+def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[TorchRefusal]:
     for node in reader.names.every(ast.Attribute):
         full = reader.full_name(node.value)
         facts = torch.facts(full) if full.startswith(_ABOUT_FSDP) else None
@@ -204,7 +211,7 @@ def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
             from ds_lint.knowledge.suggestions import choice
 
             meant = choice(node.attr, members)
-            yield Refusal(
+            yield TorchRefusal(
                 node,
                 None,
                 f"`{full.rpartition('.')[2]}` of torch {torch.release} has no member `{node.attr}`: "
@@ -215,7 +222,7 @@ def _members(reader: FsdpReader, torch: FsdpNames) -> Iterator[Refusal]:
             )
 
 
-def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
+def _values(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     """Values of version 1 whose attributes are read, or which are looked up among the members of an enumeration."""
     for name, wanted in _OBJECTS.items():
         node = reader.only(wrap.arguments[name]) if name in wrap.arguments else None
@@ -226,7 +233,7 @@ def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         if is_other or (is_of_2 and reader.called(node).startswith("torch.distributed.")):  # type: ignore[arg-type]
             shown = _OF_VERSION_2[name] if is_of_2 else ast.unparse(node)
             parameter = "param_dtype=torch.bfloat16" if name == "mixed_precision" else "offload_params=True"
-            yield Refusal(
+            yield TorchRefusal(
                 _argument(wrap, name),
                 name,
                 f"`{name}` is {shown}, not a `{wanted}`: `FullyShardedDataParallel` raises an AttributeError",
@@ -238,7 +245,7 @@ def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
     value = literal(reader.only(given)) if given is not None else None
     if isinstance(value, (str, int)) and not _is_guarded(wrap.call, reader):
         member = value if isinstance(value, str) and value.isupper() else "FULL_SHARD"
-        yield Refusal(
+        yield TorchRefusal(
             _argument(wrap, "sharding_strategy"),
             "sharding_strategy",
             f"`sharding_strategy` is {value!r}, no member of `ShardingStrategy`: "
@@ -249,13 +256,13 @@ def _values(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         )
 
 
-def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
+def _policies(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     if ARGUMENT not in wrap.arguments or _is_guarded(wrap.call, reader):
         return
     policy = policy_of(wrap, reader)
     place = _argument(wrap, ARGUMENT)
     if policy.function == "transformer_auto_wrap_policy" and policy.is_bare:
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             "`transformer_auto_wrap_policy` has no `transformer_layer_cls`: `FullyShardedDataParallel` "
@@ -265,7 +272,7 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
             "no class to wrap",
         )
     elif policy.given is not None and is_class(policy.given, reader):
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             f"the policy gets the class {dotted_name(policy.given)} and not a set of classes: it raises a TypeError",
@@ -274,7 +281,7 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
             "not a set",
         )
     elif any(isinstance(literal(one), str) for one in policy.classes or ()):
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             "the policy gets names of classes and not the classes: it raises a TypeError",
@@ -283,7 +290,7 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
             "a name",
         )
     elif isinstance(policy.node, (ast.Set, ast.List, ast.Tuple, ast.Dict)):
-        yield Refusal(
+        yield TorchRefusal(
             place,
             ARGUMENT,
             f"`{ARGUMENT}` is a {type(policy.node).__name__.lower()} and no policy: it raises a TypeError",
@@ -293,55 +300,52 @@ def _policies(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
         )
 
 
-def _states(wrap: Wrap, reader: FsdpReader) -> Iterator[Refusal]:
+def _states(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     strategy = fsdp_units.strategy(wrap, reader)
     groups = [wrap.has(name) for name in ("process_group", "device_mesh")]
-    if strategy in ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2") and groups == [False, False]:
-        if policy_of(wrap, reader).kind == "none":
-            yield Refusal(
-                _argument(wrap, "sharding_strategy"),
-                "sharding_strategy",
-                f"{strategy} needs `{ARGUMENT}`, `device_mesh` or `process_group`: it raises a ValueError",
-                "initialize",
-                "Pass a policy, or the groups of ranks that share a copy of the weights.",
-                "no groups of ranks",
-            )
-    synced = fsdp_units.has_keyword_true(wrap, "sync_module_states")
-    if synced and wrap.has("device_id") is False and wrap.has("param_init_fn") is False:
-        if fsdp_units.is_on_cpu(wrap, reader):
-            yield Refusal(
-                _argument(wrap, "sync_module_states"),
-                "sync_module_states",
-                "`sync_module_states` sends weights from GPU to GPU, but the model is on the CPU: it raises a ValueError",
-                "initialize",
-                "Pass `device_id=torch.cuda.current_device()`.",
-                "needs `device_id`",
-            )
+    is_hybrid = strategy in ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
+    if is_hybrid and groups == [False, False] and policy_of(wrap, reader).kind == "none":
+        yield TorchRefusal(
+            _argument(wrap, "sharding_strategy"),
+            "sharding_strategy",
+            f"{strategy} needs `{ARGUMENT}`, `device_mesh` or `process_group`: it raises a ValueError",
+            "initialize",
+            "Pass a policy, or the groups of ranks that share a copy of the weights.",
+            "no groups of ranks",
+        )
+    has_no_device = wrap.has("device_id") is False and wrap.has("param_init_fn") is False
+    if fsdp_units.has_keyword_true(wrap, "sync_module_states") and has_no_device and fsdp_units.is_on_cpu(wrap, reader):
+        yield TorchRefusal(
+            _argument(wrap, "sync_module_states"),
+            "sync_module_states",
+            "`sync_module_states` sends weights between GPUs, but the model is on the CPU: it raises a ValueError",
+            "initialize",
+            "Pass `device_id=torch.cuda.current_device()`.",
+            "needs `device_id`",
+        )
 
 
-def _methods(reader: FsdpReader) -> Iterator[Refusal]:
+def _methods(reader: FsdpReader) -> Iterator[TorchRefusal]:
     """``clip_grad_norm_`` of a model of version 2, which stays the class that it was."""
-    for call in reader.names.calls_by_method.get("clip_grad_norm_", ()):
+    is_own = "clip_grad_norm_" in reader.names.functions
+    for call in reader.names.calls_by_method.get("clip_grad_norm_", ()) if not is_own else ():
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if owner is None or reader.called(call) or _is_guarded(call, reader):
             continue
         wrap = reader.wrap_of(owner)
-        if wrap is not None and wrap.version == 2 and wrap.model is not None:
-            made = reader.origins(wrap.model)
-            if made and all(isinstance(one, ast.Call) and last_name(one) != "FSDP" for one in made):
-                if all(fsdp_units.has_layers(one, reader) for one in made):
-                    yield Refusal(
-                        call,
-                        None,
-                        f"`{dotted_name(owner)}` has no `clip_grad_norm_`, which only FSDP 1 adds: "
-                        "it raises an AttributeError",
-                        "train",
-                        f"Write `torch.nn.utils.clip_grad_norm_({dotted_name(owner)}.parameters(), ...)`, which "
-                        "computes the norm of all shards.",
-                        "no such method",
-                    )
+        made = reader.origins(wrap.model) if wrap is not None and wrap.version == 2 and wrap.model is not None else []
+        if made and all(fsdp_units.has_layers(one, reader) for one in made):
+            yield TorchRefusal(
+                call,
+                None,
+                f"`{dotted_name(owner)}` has no `clip_grad_norm_`, which only FSDP 1 adds: it raises an AttributeError",
+                "train",
+                f"Write `torch.nn.utils.clip_grad_norm_({dotted_name(owner)}.parameters(), ...)`, which computes the "
+                "norm of all shards.",
+                "no such method",
+            )
 
 
-def _argument(wrap: Wrap, name: str) -> ast.expr | ast.keyword:
+def _argument(wrap: FsdpWrap, name: str) -> ast.expr | ast.keyword:
     written = next((one for one in wrap.call.keywords if one.arg == name), None)
     return written or wrap.arguments[name]

@@ -9,14 +9,15 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import fsdp_units
-from ds_lint.launches.script_code import keyword, last_name
+from ds_lint.launches.fsdp_policies import policy_of
+from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.launches.fsdp_models import FsdpReader, Wrap
-    from ds_lint.launches.fsdp_policies import Policy
+    from ds_lint.launches.fsdp_models import FsdpReader, FsdpWrap
+    from ds_lint.launches.fsdp_policies import WrapPolicy
 
 _FSDP = "torch.distributed.fsdp."
 _STATES = "torch.distributed.checkpoint.state_dict."
@@ -28,6 +29,7 @@ _WHOLE_PARTS = ("base_model", "bert", "model", "module", "transformer")
 _COLLECTIVE = ("clip_grad_norm_", "state_dict", "load_state_dict")
 _COLLECTIVE_OF_CLASS = ("full_optim_state_dict", "optim_state_dict", "sharded_optim_state_dict", "summon_full_params")
 _COLLECTIVE_FUNCTIONS = ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")
+_BUILDERS = ("from_config", "_from_config")
 _GATHERS_LATER = ("broadcast_from_rank0", "set_model_state_dict", "distribute_tensor", "broadcast")
 
 
@@ -38,7 +40,7 @@ class EarlyOptimizer(NamedTuple):
     """An optimizer that is made before a model is wrapped."""
 
     call: ast.Call
-    wrap: Wrap
+    wrap: FsdpWrap
 
 
 def early_optimizers(reader: FsdpReader) -> Iterator[EarlyOptimizer]:
@@ -47,10 +49,10 @@ def early_optimizers(reader: FsdpReader) -> Iterator[EarlyOptimizer]:
         models = list(_models_of(call))
         for wrap in reader.wraps:
             is_flat = wrap.version == 2 or fsdp_units.has_keyword_true(wrap, "use_orig_params") is False
-            if is_flat and models and all(_is_wrapped_later(model, wrap, reader) for model in models):
-                if not _is_made_again(call, wrap, reader):
-                    yield EarlyOptimizer(call, wrap)
-                    break
+            is_early = is_flat and bool(models) and all(_is_wrapped_later(model, wrap, reader) for model in models)
+            if is_early and not _is_made_again(call, wrap, reader):
+                yield EarlyOptimizer(call, wrap)
+                break
 
 
 def _optimizers(reader: FsdpReader) -> Iterator[ast.Call]:
@@ -68,7 +70,7 @@ def _models_of(call: ast.Call) -> Iterator[ast.expr]:
             yield one.func.value
 
 
-def _is_wrapped_later(model: ast.expr, wrap: Wrap, reader: FsdpReader) -> bool:
+def _is_wrapped_later(model: ast.expr, wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a model is what a call wraps after this place."""
     name = dotted_name(model)
     if not name or wrap.model is None or reader.is_repeated(wrap.call):
@@ -82,7 +84,7 @@ def _is_wrapped_later(model: ast.expr, wrap: Wrap, reader: FsdpReader) -> bool:
     return not any(start < value.lineno < end for value in between) and reader.wrap_of(model) is None
 
 
-def _is_made_again(call: ast.Call, wrap: Wrap, reader: FsdpReader) -> bool:
+def _is_made_again(call: ast.Call, wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether the name of an optimizer gets another one after the model is wrapped, or nothing uses it after that."""
     statement = reader.names.statement(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -98,20 +100,20 @@ def _is_made_again(call: ast.Call, wrap: Wrap, reader: FsdpReader) -> bool:
 # ----------------------------------------------------------------------------------------------------- flat parameters
 
 
-class Frozen(NamedTuple):
+class FrozenPart(NamedTuple):
     """What leaves a part of a model frozen."""
 
     node: ast.expr
     what: str
 
 
-def frozen_part(wrap: Wrap, reader: FsdpReader, policy: Policy) -> Frozen | None:
+def frozen_part(wrap: FsdpWrap, reader: FsdpReader, policy: WrapPolicy) -> FrozenPart | None:
     """What freezes a part of the parameters that are one unit; None if nothing certainly does."""
     if wrap.model is None or not fsdp_units.is_whole(wrap, reader):
         return None
     adapted = _adapter(wrap, reader)
     if adapted is not None and policy.kind in ("none", "classes") and not _is_of_adapters(policy, reader):
-        return Frozen(adapted, "`get_peft_model`")
+        return FrozenPart(adapted, "`get_peft_model`")
     if policy.kind != "none":
         return None
     name = dotted_name(wrap.model)
@@ -122,11 +124,11 @@ def frozen_part(wrap: Wrap, reader: FsdpReader, policy: Policy) -> Frozen | None
         if reader.names.means_the_same(name.partition(".")[0], node, wrap.model) and reader.trained.precedes(
             node, wrap.call
         ):
-            return Frozen(node, f"`{owner}`, which is frozen,")
+            return FrozenPart(node, f"`{owner}`, which is frozen,")
     return None
 
 
-def _adapter(wrap: Wrap, reader: FsdpReader) -> ast.Call | None:
+def _adapter(wrap: FsdpWrap, reader: FsdpReader) -> ast.Call | None:
     """The call of peft that makes the model that is wrapped."""
     node, seen = wrap.model, 0
     while node is not None and seen < _MOST_STEPS:
@@ -143,20 +145,17 @@ def _adapter(wrap: Wrap, reader: FsdpReader) -> ast.Call | None:
 _MOST_STEPS = 6
 
 
-def _is_of_adapters(policy: Policy, reader: FsdpReader) -> bool:
+def _is_of_adapters(policy: WrapPolicy, reader: FsdpReader) -> bool:
     """Whether a policy may wrap the layers of adapters by themselves: only a layer of transformers has both."""
     classes = [reader.full_name(one) for one in policy.classes or []]
-    return policy.kind == "classes" and not (
-        classes and all(one.startswith("transformers.models.") for one in classes)
-    )
+    return policy.kind == "classes" and not (classes and all(one.startswith("transformers.models.") for one in classes))
 
 
 def _freezing(reader: FsdpReader) -> Iterator[ast.expr]:
     """The modules whose parameters are all frozen, by a method or a loop."""
     for call in reader.names.calls_by_method.get("requires_grad_", ()):
-        if isinstance(call.func, ast.Attribute) and call.args and isinstance(call.args[0], ast.Constant):
-            if call.args[0].value is False:
-                yield call.func.value
+        if isinstance(call.func, ast.Attribute) and call.args and literal(call.args[0]) is False:
+            yield call.func.value
     for loop in reader.names.every(ast.For):
         over = loop.iter
         if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute) or over.func.attr != "parameters":
@@ -178,15 +177,18 @@ class FlatGroups(NamedTuple):
     """A choice among the parameters of a model whose units have one each."""
 
     node: ast.expr
-    wrap: Wrap
+    wrap: FsdpWrap
     by: str
     result: str
 
 
 def groups_of_flat_parameters(reader: FsdpReader) -> Iterator[FlatGroups]:
     """The comprehensions that choose parameters of a model of version 1 by the names or dimensions they had."""
-    kinds = (ast.ListComp, ast.GeneratorExp)
-    for comprehension in [one for kind in kinds for one in reader.names.every(kind)]:
+    found: list[ast.ListComp | ast.GeneratorExp] = [
+        *reader.names.every(ast.ListComp),
+        *reader.names.every(ast.GeneratorExp),
+    ]
+    for comprehension in found:
         generator = comprehension.generators[0]
         over = generator.iter
         if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute) or not generator.ifs:
@@ -205,7 +207,7 @@ def _chosen_by(generator: ast.comprehension, reader: FsdpReader) -> tuple[str, s
     if isinstance(target, ast.Tuple) and len(target.elts) == 2:
         variable = dotted_name(target.elts[1])
         words = [word for one in generator.ifs for word in _words(one, reader)]
-        if words and "bias" in words:
+        if words and all("bias" in word or "weight" in word for word in words):
             return "the name", "no name has such a word"
     else:
         variable = dotted_name(target)
@@ -254,18 +256,24 @@ def collective_calls(reader: FsdpReader) -> Iterator[Collective]:
             wrap = reader.wrap_of(call.func.value)
             if wrap is not None and wrap.version == 1 and fsdp_units.shards_weights(wrap, reader):
                 yield Collective(call, _HOW_TO_SAVE if method == "state_dict" else "")
+        elif method == "save_pretrained":
+            wrap = _saved_wrap(call, reader)
+            if wrap is not None and policy_of(wrap, reader).kind != "none":
+                yield Collective(call, _HOW_TO_SAVE)
         elif full.startswith(_FSDP) and method in _COLLECTIVE_OF_CLASS and call.args:
             wrap = reader.wrap_of(call.args[0])
             if wrap is not None and wrap.version == 1 and fsdp_units.shards_weights(wrap, reader):
                 yield Collective(call)
-        elif full.startswith(_STATES) and last_name(call) in _COLLECTIVE_FUNCTIONS and call.args:
-            if reader.wrap_of(call.args[0]) is not None:
-                yield Collective(call)
+        elif (
+            full.startswith(_STATES)
+            and last_name(call) in _COLLECTIVE_FUNCTIONS
+            and call.args
+            and reader.wrap_of(call.args[0]) is not None
+        ):
+            yield Collective(call)
 
 
-_HOW_TO_SAVE = (
-    " `FullStateDictConfig(offload_to_cpu=True, rank0_only=True)` gives the weights to the first rank alone, on the CPU."
-)
+_HOW_TO_SAVE = " `FullStateDictConfig(offload_to_cpu=True, rank0_only=True)` gives the weights to the first rank alone."
 
 
 class SavedPart(NamedTuple):
@@ -325,7 +333,7 @@ def _saving(call: ast.Call, reader: FsdpReader) -> ast.Call | None:
     return None
 
 
-def _optimizer(owner: ast.expr, reader: FsdpReader) -> Wrap | None:
+def _optimizer(owner: ast.expr, reader: FsdpReader) -> FsdpWrap | None:
     """The wrapper of the model whose parameters an optimizer has."""
     made = reader.only(owner)
     if not isinstance(made, ast.Call) or made not in list(_optimizers(reader)):
@@ -338,14 +346,9 @@ def _optimizer(owner: ast.expr, reader: FsdpReader) -> Wrap | None:
 
 def _saved_by_transformers(reader: FsdpReader) -> Iterator[SavedPart]:
     for call in reader.names.calls_by_method.get("save_pretrained", ()):
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if owner is None or keyword(call, "state_dict") is not None or any(one.arg is None for one in call.keywords):
+        wrap = _saved_wrap(call, reader)
+        if wrap is None or reader.trained.condition_of_one_rank(call) is not None:
             continue
-        wrap = reader.wrap_of(owner)
-        if wrap is None or wrap.version != 1 or not fsdp_units.shards_weights(wrap, reader):
-            continue
-        if any(True for _ in reader.trained.entered(call)):
-            continue  # such as summon_full_params
         yield SavedPart(
             call,
             f"`{ast.unparse(call.func)}` saves this rank's shard of what is in no inner unit: "
@@ -356,11 +359,28 @@ def _saved_by_transformers(reader: FsdpReader) -> Iterator[SavedPart]:
         )
 
 
+def _saved_wrap(call: ast.Call, reader: FsdpReader) -> FsdpWrap | None:
+    """The wrapper of a model of transformers whose ``save_pretrained`` looks for the weights by itself."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is None or keyword(call, "state_dict") is not None or any(one.arg is None for one in call.keywords):
+        return None
+    wrap = reader.wrap_of(owner)
+    if wrap is None or wrap.version != 1 or wrap.model is None or not fsdp_units.shards_weights(wrap, reader):
+        return None
+    made = reader.origins(wrap.model)
+    is_of_transformers = bool(made) and all(
+        isinstance(one, ast.Call) and reader.called(one).startswith("transformers.") for one in made or ()
+    )
+    if not is_of_transformers or reader.trained.has_adapters or any(True for _ in reader.trained.entered(call)):
+        return None  # the weights of adapters are in inner units; a context may gather those of the model
+    return wrap
+
+
 class LocalLoad(NamedTuple):
     """Weights that one rank alone has before the model is sharded."""
 
     node: ast.expr
-    wrap: Wrap
+    wrap: FsdpWrap
     what: str
 
 
@@ -391,12 +411,14 @@ def loads_on_one_rank(reader: FsdpReader) -> Iterator[LocalLoad]:
             and last_name(one) == "from_pretrained"
             and reader.trained.condition_of_one_rank(one) is not None
         ]
-        others = [one for one in made if isinstance(one, ast.Call) and last_name(one) in ("from_config", "_from_config")]
+        others = [
+            one for one in made if isinstance(one, ast.Call) and last_name(one) in ("from_config", "_from_config")
+        ]
         if len(loaded) == 1 and others and len(loaded) + len(others) == len(made):
             yield LocalLoad(loaded[0], wrap, "loads the weights")
 
 
-def _runs_before(call: ast.Call, wrap: Wrap, reader: FsdpReader) -> bool:
+def _runs_before(call: ast.Call, wrap: FsdpWrap, reader: FsdpReader) -> bool:
     places = reader.names.places
     name = dotted_name(wrap.model) if wrap.model is not None else ""
     if places[call].scope is not places[wrap.call].scope or call.lineno >= wrap.call.lineno:
@@ -459,7 +481,7 @@ def _is_off(call: ast.Call) -> bool:
     return enabled is not None and not (isinstance(enabled, ast.Constant) and enabled.value is True)
 
 
-def _scaled_wrap(call: ast.Call, reader: FsdpReader) -> Wrap | None:
+def _scaled_wrap(call: ast.Call, reader: FsdpReader) -> FsdpWrap | None:
     """The wrapper of the model whose optimizer a scaler steps; None if it is not certain."""
     for step in reader.names.calls_by_method.get("step", ()):
         owner = step.func.value if isinstance(step.func, ast.Attribute) else None

@@ -10,17 +10,18 @@ from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
-    from ds_lint.launches.fsdp_models import FsdpReader, Wrap
+    from ds_lint.launches.fsdp_models import FsdpReader, FsdpWrap
 
 _LOADERS = ("from_config", "from_pretrained", "_from_config")
 _OF_MODELS = ("torchvision.models.", "timm.", "torch.nn.Transformer")
+_MOVERS = ("cuda", "to", "xpu", "to_empty", "set_default_device", "set_default_tensor_type")
 # What a helper is called that may wrap parts of the model before the script wraps the rest.
 _MAY_WRAP = re.compile(r"shard|fsdp|wrap|parallel|pipelin", re.IGNORECASE)
 _SHARDED = ("FULL_SHARD", "HYBRID_SHARD")  # strategies with which a unit is gathered and released in each pass
 _GATHERED_ONCE = ("SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2")
 
 
-def strategy(wrap: Wrap, reader: FsdpReader) -> str | None:
+def strategy(wrap: FsdpWrap, reader: FsdpReader) -> str | None:
     """The sharding strategy of version 1; None if it does not show."""
     given = reader.only(wrap.arguments["sharding_strategy"]) if "sharding_strategy" in wrap.arguments else None
     if "sharding_strategy" not in wrap.arguments:
@@ -31,12 +32,12 @@ def strategy(wrap: Wrap, reader: FsdpReader) -> str | None:
     return full.rpartition(".")[2] if ".ShardingStrategy." in full else None
 
 
-def shards_weights(wrap: Wrap, reader: FsdpReader) -> bool:
+def shards_weights(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a wrapper certainly shards: the gradients and states of each rank are those of its own part."""
     return wrap.version == 2 or strategy(wrap, reader) in (*_SHARDED, *_GATHERED_ONCE)
 
 
-def releases_weights(wrap: Wrap, reader: FsdpReader) -> bool:
+def releases_weights(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a unit's weights are released after it ran, so that the size of units decides over memory."""
     if wrap.version == 2:
         given = wrap.arguments.get("reshard_after_forward")
@@ -44,7 +45,7 @@ def releases_weights(wrap: Wrap, reader: FsdpReader) -> bool:
     return strategy(wrap, reader) in _SHARDED
 
 
-def has_keyword_true(wrap: Wrap, name: str) -> bool | None:
+def has_keyword_true(wrap: FsdpWrap, name: str) -> bool | None:
     """Whether a switch of a wrapper that is off by default is on; None if that does not show."""
     if name not in wrap.arguments:
         return None if wrap.is_open else False
@@ -52,7 +53,7 @@ def has_keyword_true(wrap: Wrap, name: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def is_whole(wrap: Wrap, reader: FsdpReader) -> bool:
+def is_whole(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a call gets a model with several layers, none of which has been wrapped before."""
     if wrap.model is None or reader.is_wrapped_elsewhere or reader.is_repeated(wrap.call):
         return False
@@ -86,7 +87,8 @@ def _is_module_with_layers(cls: ast.ClassDef, reader: FsdpReader) -> bool:
         for node in ast.walk(cls)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_of_self(node.targets[0])
     ]
-    weighted = [one for one in made if one.args and (reader.called(one).startswith("torch.nn.") or not reader.called(one))]
+    homes = [(one, reader.called(one)) for one in made if one.args]
+    weighted = [one for one, home in homes if not home or home.startswith("torch.nn.")]
     return len(weighted) > 1
 
 
@@ -94,7 +96,7 @@ def _is_of_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and dotted_name(node.value) == "self"
 
 
-def _is_handed_on(wrap: Wrap, reader: FsdpReader) -> bool:
+def _is_handed_on(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether a function that may wrap parts of the model gets it before."""
     name = dotted_name(wrap.model) if wrap.model is not None else ""
     for call in reader.names.calls:
@@ -106,7 +108,7 @@ def _is_handed_on(wrap: Wrap, reader: FsdpReader) -> bool:
     return False
 
 
-def is_on_cpu(wrap: Wrap, reader: FsdpReader) -> bool:
+def is_on_cpu(wrap: FsdpWrap, reader: FsdpReader) -> bool:
     """Whether nothing in the script moves the model to a GPU before it is wrapped."""
     made = reader.origins(wrap.model) if wrap.model is not None else None
     if not made or not all(has_layers(one, reader) for one in made):
@@ -120,21 +122,7 @@ def is_on_cpu(wrap: Wrap, reader: FsdpReader) -> bool:
         classes = [cls for cls in reader.names.every(ast.ClassDef) if cls.name == dotted_name(one.func)]
         if any("cuda" in ast.unparse(cls) or "device" in ast.unparse(cls) for cls in classes):
             return False
-    movers = ("cuda", "to", "xpu", "to_empty", "_apply", "set_default_device", "set_default_tensor_type")
-    if any(
-        call.func.attr in movers and _may_be_model(call, reader)
-        for call in reader.names.calls
-        if isinstance(call.func, ast.Attribute)
-    ):
+    if any(call.lineno <= wrap.call.lineno for name in _MOVERS for call in reader.names.calls_by_method.get(name, ())):
         return False
     contexts = (item.context_expr for one in reader.names.every(ast.With) for item in one.items)
     return not any("device" in ast.unparse(one) for one in contexts)
-
-
-def _may_be_model(call: ast.Call, reader: FsdpReader) -> bool:
-    """Whether what is moved may be the model: not a batch, by its name."""
-    owner = dotted_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    if reader.called(call):
-        return True  # torch.set_default_device
-    last = owner.rpartition(".")[2]
-    return not last or re.search(r"model|net|module|self|encoder|decoder|^m$", last, re.IGNORECASE) is not None

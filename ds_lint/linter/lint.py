@@ -44,7 +44,7 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
     return report
 
 
-def _target(config: Config) -> Mapping[str, str]:
+def _target(config: Config) -> dict[str, str]:
     """The releases that a config is checked against: of a script with FSDP, that of torch alone."""
     if config.foreign != "fsdp":
         return config.knowledge.target

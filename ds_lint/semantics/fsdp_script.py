@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 from ds_lint.diagnostics.problem import Problem
 from ds_lint.knowledge.fsdp import FsdpNames
 from ds_lint.launches.fsdp_models import FsdpReader
@@ -15,9 +13,11 @@ from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
+
     from ds_lint.diagnostics.finding import Fix, Related, Severity
     from ds_lint.diagnostics.problem import Outcome
-    from ds_lint.launches.fsdp_models import Wrap
+    from ds_lint.launches.fsdp_models import FsdpWrap
     from ds_lint.semantics.config import Config
 
 _WRAPPERS = {
@@ -42,7 +42,7 @@ class FsdpScript:
         self.reader = FsdpReader(self.names, positional)
 
     @property
-    def wraps(self) -> list[Wrap]:
+    def wraps(self) -> list[FsdpWrap]:
         """The calls that shard a model."""
         return self.reader.wraps
 
@@ -52,7 +52,7 @@ class FsdpScript:
         start = self._offsets.offset(node.lineno, node.col_offset)
         return Span(start, self._offsets.offset(node.end_lineno, node.end_col_offset))
 
-    def argument_span(self, wrap: Wrap, name: str) -> Span:
+    def argument_span(self, wrap: FsdpWrap, name: str) -> Span:
         """The range of a keyword of a call with its value, or of the argument in its place."""
         written = next((one for one in wrap.call.keywords if one.arg == name), None)
         return self.span(written or wrap.arguments.get(name) or wrap.call)
@@ -64,7 +64,7 @@ class FsdpScript:
         message: str,
         outcome: Outcome,
         *,
-        help: str,  # noqa: A002 - the word that a problem has for it
+        help: str,
         label: str,
         severity: Severity | None = None,
         related: list[Related] | None = None,
@@ -93,6 +93,6 @@ def fsdp_script(config: Config) -> FsdpScript | None:
         return None
 
 
-def name_of(wrap: Wrap) -> str:
+def name_of(wrap: FsdpWrap) -> str:
     """How a script calls the wrapper."""
     return dotted_name(wrap.call.func)

@@ -33,7 +33,7 @@ def version_of_wrapper(name: str) -> int | None:
     return 2 if last == "fully_shard" and "fsdp" in package else None
 
 
-def script_with_fsdp(names: ModuleNames, text: str, path: str) -> Document | None:
+def script_with_fsdp(names: ModuleNames, text: str, path: str) -> list[Document]:
     """The module as a document, if it calls a wrapper of FSDP; its place is that of the first call."""
     imported = dict(_imported(names))
     for call in names.calls:
@@ -42,8 +42,8 @@ def script_with_fsdp(names: ModuleNames, text: str, path: str) -> Document | Non
             document = Document(path, text, Node("missing", Offsets(text).span(call.func)), [])
             document.language, document.kind, document.is_python = "python", "FSDP", True
             document.is_dict = True
-            return document
-    return None
+            return [document]
+    return []
 
 
 def _imported(names: ModuleNames) -> Iterator[tuple[str, str]]:
@@ -56,4 +56,3 @@ def _imported(names: ModuleNames) -> Iterator[tuple[str, str]]:
             elif not hasattr(node, "module"):
                 first = alias.name.partition(".")[0]
                 yield alias.asname or first, alias.name if alias.asname else first
-

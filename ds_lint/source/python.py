@@ -125,8 +125,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document = found[span.start, ""] = _document(value, text, path)
             document.is_fragment = True
     documents = [document for _, document in sorted(found.items(), key=lambda item: item[0][0])]
-    if language_of(path) == "python" and (script := script_with_fsdp(names, text, path)) is not None:
-        documents.append(script)
+    documents += script_with_fsdp(names, text, path) if language_of(path) == "python" else []
     addressed = comments(text)
     for index, document in enumerate(documents):
         document.index = index

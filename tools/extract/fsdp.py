@@ -85,7 +85,7 @@ class _Package:
         return self._constructor(home, node)
 
     def _constructor(self, module: str, node: ast.ClassDef, depth: int = _DEPTH) -> Facts:
-        """The parameters of a class: of its ``__init__``, or the fields of a dataclass; nothing if a base is unknown."""
+        """The parameters of a class, by its ``__init__`` or the fields of a dataclass; nothing if a base is unknown."""
         for one in node.body:
             if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__new__"):
                 return _parameters(one.args, skipped=1) if one.name == "__init__" else {}
@@ -109,7 +109,9 @@ class _Package:
             if isinstance(found, ast.ClassDef):
                 fields |= self._fields(home, found)
         for one in node.body:
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            if not isinstance(one, ast.AnnAssign) or "init=False" in ast.unparse(one):
+                continue
+            if isinstance(one.target, ast.Name):
                 fields[one.target.id] = one.value is not None
         return fields
 
@@ -129,12 +131,7 @@ class _Package:
                 if not any("overload" in ast.unparse(one) for one in node.decorator_list):
                     yield node.name, node
             elif isinstance(node, ast.ImportFrom):
-                origin = self._origin(module, node)
-                for alias in node.names:
-                    if alias.name == "*":
-                        yield from ((name, (origin, name)) for name in self._public(origin))
-                    else:
-                        yield alias.asname or alias.name, (origin, alias.name)
+                yield from self._imported(module, node)
             elif isinstance(node, ast.Import):
                 yield from ((alias.asname or alias.name.partition(".")[0], ("", "")) for alias in node.names)
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -142,10 +139,19 @@ class _Package:
                     parts = target.elts if isinstance(target, ast.Tuple) else [target]
                     yield from ((one.id, node) for one in parts if isinstance(one, ast.Name))
             else:
-                for part in ("body", "orelse", "finalbody"):
+                is_for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+                for part in ("orelse",) if is_for_checkers else ("body", "orelse", "finalbody"):
                     yield from self._bound(module, getattr(node, part, []))
                 for handler in getattr(node, "handlers", []):
                     yield from self._bound(module, handler.body)
+
+    def _imported(self, module: str, node: ast.ImportFrom) -> Iterator[tuple[str, tuple[str, str]]]:
+        origin = self._origin(module, node)
+        for alias in node.names:
+            if alias.name == "*":
+                yield from ((name, (origin, name)) for name in self._public(origin))
+            else:
+                yield alias.asname or alias.name, (origin, alias.name)
 
     def _public(self, module: str) -> list[str]:
         if not module.startswith("torch.distributed") or not self._path(module).is_file():
@@ -171,9 +177,7 @@ def _is_public(module: str) -> bool:
 def _parameters(arguments: ast.arguments, *, skipped: int) -> Facts:
     positional = [*arguments.posonlyargs, *arguments.args]
     required = positional[skipped : len(positional) - len(arguments.defaults)]
-    required += [
-        one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is None
-    ]
+    required += [one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is None]
     facts: Facts = {
         "parameters": [one.arg for one in (*positional[skipped:], *arguments.kwonlyargs)],
         "required": [one.arg for one in required],

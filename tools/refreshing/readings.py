@@ -42,7 +42,9 @@ def readings() -> list[Reading]:
 def _readings() -> Iterator[Reading]:
     for name, library in extract.LIBRARIES.items():
         # The store of torch does not have every patch of its older lines.
-        yield Reading(library.LIBRARY, "tools.extract", name, partial(_stored, library.STORE), library.LIBRARY != "torch")
+        yield Reading(
+            library.LIBRARY, "tools.extract", name, partial(_stored, library.STORE), library.LIBRARY != "torch"
+        )
     for name, framework in recipes.FRAMEWORKS.items():
         package = framework.package
         yield Reading(package, "tools.extract.recipes", package, partial(recipes.known, name), reads_each=False)
