@@ -256,15 +256,16 @@ def linted_names(
     if not paths:
         return []
     from ds_lint.session.absent_names import documents_with_absent_names  # a config alone names none
-    from ds_lint.session.launched_words import documents_with_refused_words
+    from ds_lint.session.launched_words import documents_with_launched_words
     from ds_lint.source.absent_name import joined
 
     def or_complain(work: Callable[[], _Result], path: str) -> _Result | None:
         return unless_it_fails(work, path, unreadable)
 
     names = documents_with_absent_names(paths, found, projects, session, or_complain)
-    words = documents_with_refused_words(paths, projects, session, or_complain)
-    return [one for document in joined([*names, *words]) if (one := _linted(document, session, unreadable)) is not None]
+    words = documents_with_launched_words(paths, projects, session, or_complain)
+    linted = (_linted(document, session, unreadable) for document in joined([*names, *words]))
+    return [one for one in linted if one is not None and (one[0].findings or one[0].suppressed)]
 
 
 def linted_documents(
