@@ -69,6 +69,8 @@ SEMANTICS_LAYERS = (
     ("constructors", "preparation", "swapping"),
     ("evaluation",),
     ("arguments", "batch", "features", "fsdp_arguments", "launched_values", "refused_arguments", "related"),
+    ("launched_refusals",),
+    ("parser_of_script", "refused_words"),
     ("config",),
     ("config_call",),
     ("accelerate",),

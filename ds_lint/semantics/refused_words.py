@@ -70,7 +70,7 @@ def refused_words(
         given, is_whole = [*given[:place], *given[place + 2 :]], False
     found: list[RefusedWord] = []
     given = _without_abbreviations(given, options, found, abbreviates=line.abbreviates)
-    reader = _Reader(options, line)
+    reader = _WordReader(options, line)
     while (lacking := reader.read(given)) is not None:
         found.append(lacking)
         given = [word for word in given if word.place != lacking.place]
@@ -124,7 +124,7 @@ def _without_abbreviations(
     return result
 
 
-class _Reader:
+class _WordReader:
     """argparse with the options of a script."""
 
     def __init__(self, options: Sequence[ParserOption], line: CommandLine) -> None:

@@ -31,7 +31,7 @@ def documents_with_launched_words(
     unless_it_fails: UnlessItFails,
 ) -> list[Document]:
     """The files with such launches: those of the projects, and those among these paths."""
-    reader = _Reader(session)
+    reader = _LaunchReader(session)
     for project in projects:
         for facts, file in project.seen:
             unless_it_fails(lambda: reader.add(facts, file), file.path)  # noqa: B023 - called at once
@@ -41,7 +41,7 @@ def documents_with_launched_words(
     return reader.documents()
 
 
-class _Reader:
+class _LaunchReader:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.found: dict[str, tuple[Document, list[SyntaxIssue]]] = {}
