@@ -81,6 +81,23 @@ class Older:
         if self.fsdp_config.get("cpu_ram_efficient_loading"):
             raise ValueError("sync_module_states must be on with cpu_ram_efficient_loading")
 """
+_SEQ2SEQ = """
+class Seq2SeqTrainingArguments(TrainingArguments):
+    sortish_sampler: bool = field(default=False, metadata={"help": "whether to use it"})
+"""
+_WORDS = """
+class IntervalStrategy(ExplicitEnum):
+    NO = "no"
+    STEPS = "steps"
+"""
+_PARSER = """
+class HfArgumentParser:
+    @staticmethod
+    def _parse_dataclass_field(parser, field):
+        long_options = [f"--{field.name}"]
+        if "_" in field.name:
+            long_options.append(f"--{field.name.replace('_', '-')}")
+"""
 
 
 def transformers(*, file="integrations/deepspeed.py", version="", **bodies):
@@ -91,6 +108,10 @@ def transformers(*, file="integrations/deepspeed.py", version="", **bodies):
         "transformers/__init__.py": f'__version__ = "{version}"\n' if version else "",
         f"transformers/{file}": functions,
         "transformers/training_args.py": TRAINING_ARGUMENTS,
+        "transformers/training_args_seq2seq.py": _SEQ2SEQ,
+        "transformers/trainer_utils.py": _WORDS,
+        "transformers/debug_utils.py": "",
+        "transformers/hf_argparser.py": _PARSER,
         "transformers/dependency_versions_table.py": PINS,
     }
 

@@ -161,6 +161,26 @@ def test_the_fields_of_the_training_arguments(extracted):
     }
 
 
+def test_how_fields_are_written_on_a_command_line(extracted, tmp_path):
+    files = made_sources.transformers()
+    arguments = files["transformers/training_args.py"].replace("learning_rate: float", "when: IntervalStrategy | str")
+    facts = transformers.extract(made_sources.write(tmp_path, {**files, "transformers/training_args.py": arguments}))
+    assert facts["words"] == {"IntervalStrategy": {"choices": ["no", "steps"]}}
+    assert facts["seq2seq_arguments"] == {"sortish_sampler": {"type": "bool", "default": False}}
+    assert facts["options"] == {"dashes": {}}
+    older = files["transformers/hf_argparser.py"].replace(".replace('_', '-')", "")
+    files = {**files, "transformers/hf_argparser.py": older}
+    assert transformers.extract(made_sources.write(tmp_path, files))["options"] == {}
+
+
+def test_a_type_that_is_no_enumeration_is_an_error(tmp_path):
+    files = made_sources.transformers()
+    arguments = files["transformers/training_args.py"].replace("learning_rate: float", "learning_rate: Rate")
+    made_sources.write(tmp_path, {**files, "transformers/training_args.py": arguments})
+    with pytest.raises(LookupError, match="name Rate, which is no enumeration"):
+        transformers.extract(tmp_path)
+
+
 def test_the_older_module_where_there_is_no_newer_one(extracted):
     assert set(extracted(file="deepspeed.py", trainer_config_process=FILL)["fills"]) == {"bucket"}
 

@@ -40,7 +40,7 @@ from ds_lint.semantics.basis import Basis
 from ds_lint.session.absent_names import documents_with_absent_names
 from ds_lint.session.composed import composed_config
 from ds_lint.session.launch_variables import LaunchVariables
-from ds_lint.session.launched_words import documents_with_refused_words
+from ds_lint.session.launched_words import documents_with_launched_words
 from ds_lint.session.launcher_words import documents_with_launcher_words
 from ds_lint.session.material import linted
 from ds_lint.session.options import Options
@@ -167,7 +167,7 @@ def names_of(example: pages.Example) -> Document:
             path.write_text(text, encoding="utf-8")
         paths, session = [str(Path(folder, SHELL_NAME))], Session(Options(paths=[]))
         found = documents_with_absent_names(paths, [], [], session, at_once)
-        found += documents_with_refused_words(paths, [], session, at_once)
+        found += documents_with_launched_words(paths, [], session, at_once)
         found += documents_with_launcher_words(paths, [], session, at_once)
     issues: list[SyntaxIssue] = [
         issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, LaunchedWords, LauncherWords))

@@ -34,9 +34,9 @@ def _has_training_arguments(config: Config) -> bool:
 
 
 def _is_filled_in(config: Config) -> bool:
-    """Whether anything is known of which the Trainer or Accelerate fills in values."""
+    """Whether anything is known of which the Trainer or Accelerate fills in values, or launches may give arguments."""
     of_model = config.stack == "accelerate" and config.facts.model_or_family is not None
-    return of_model or _has_training_arguments(config)
+    return of_model or _has_training_arguments(config) or _has_absent_names(config)
 
 
 def _has_model_or_machine(config: Config) -> bool:
@@ -127,7 +127,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_composed, ("composed",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
-    (_has_absent_names, ("agreement", "launched_words", "launcher_options", "names", "script_keywords")),
+    (_has_absent_names, ("launched_words", "launcher_options", "names", "script_keywords")),
     (_uses_fsdp, ("fsdp_scripts",)),
 )
 

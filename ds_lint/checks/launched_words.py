@@ -6,6 +6,7 @@ from ds_lint.diagnostics.finding import Edit, Fix
 from ds_lint.diagnostics.problem import IGNORED, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.launched_refusals import launched_refusals
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,15 +16,15 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.launched_refusals import LaunchedRefusal
 
-# What each parser says to a word that it does not know. Sources: ``parse_args_into_dataclasses`` in
+# What each parser does with a word that it does not know, and says. Sources: ``parse_args_into_dataclasses`` in
 # transformers/hf_argparser.py, ``parse_args`` in argparse, ``_PrintResult`` in fire/core.py, click/exceptions.py.
 _UNKNOWN = {
-    "HfArgumentParser": "HfArgumentParser raises ValueError: Some specified arguments are not used",
-    "TrlParser": "TrlParser raises ValueError: Some specified arguments are not used",
-    "argparse": "argparse stops the script: unrecognized arguments",
-    "fire": "Fire stops the script: could not consume the argument",
-    "click": "click stops the script: no such option",
-    "typer": "Typer stops the script: no such option",
+    "HfArgumentParser": ("HfArgumentParser raises ValueError", "Some specified arguments are not used"),
+    "TrlParser": ("TrlParser raises ValueError", "Some specified arguments are not used"),
+    "argparse": ("argparse stops the script", "unrecognized arguments"),
+    "fire": ("Fire stops the script", "Could not consume arg"),
+    "click": ("click stops the script", "No such option"),
+    "typer": ("Typer stops the script", "No such option"),
 }
 _OF_CLASSES = ("HfArgumentParser", "TrlParser")
 
@@ -40,7 +41,7 @@ def unknown_argument(config: Config) -> Iterator[Problem]:
             yield Problem(
                 None,
                 one.span,
-                f"`{one.flag}` is no argument of {script}: `{line.function}` returns it, and nothing reads it",
+                f"`{one.flag}` is not an argument of {script}: `{line.function}` returns it, and nothing reads it",
                 IGNORED,
                 help=f"{_did_you_mean(one)}The run has the default of the argument that is meant.",
                 label="no such argument",
@@ -51,9 +52,9 @@ def unknown_argument(config: Config) -> Iterator[Problem]:
             yield Problem(
                 None,
                 one.span,
-                f"no argument of {script} takes `{one.flag}`: {_UNKNOWN[line.kind]}",
+                f"no argument of {script} takes `{one.flag}`: {_UNKNOWN[line.kind][0]}",
                 rejected("initialize"),
-                help=f"Delete it, or write the argument that it belongs to. {_parsed_at(line)}",
+                help=f"Delete it, or write the argument that it belongs to. {_says(line)}",
                 label="belongs to no argument",
             )
         elif one.word.what == "ambiguous":
@@ -69,9 +70,9 @@ def unknown_argument(config: Config) -> Iterator[Problem]:
             yield Problem(
                 None,
                 one.span,
-                f"`{one.flag}` is no argument of {script}: {_UNKNOWN[line.kind]}",
+                f"`{one.flag}` is not an argument of {script}: {_UNKNOWN[line.kind][0]}",
                 rejected("initialize"),
-                help=f"{_did_you_mean(one)}{_opposite(one)}{_parsed_at(line)}",
+                help=f"{_did_you_mean(one)}{_opposite(one)}{_says(line)}",
                 label="no such argument",
                 fix=_fix(one, config),
             )
@@ -129,12 +130,17 @@ def _opposite(one: LaunchedRefusal) -> str:
     name = one.flag.lstrip("-").replace("-", "_")
     if line.kind not in _OF_CLASSES or not name.startswith("no_"):
         return ""
-    return f"Only an argument that is true by default has a --no_ form. Write --{name[3:]} False. "
+    return "Only an argument that is true by default has a --no_ form. "
+
+
+def _says(line: CommandLine) -> str:
+    return f"The error is: {_UNKNOWN[line.kind][1]}. {_parsed_at(line)}"
 
 
 def _parsed_at(line: CommandLine) -> str:
-    where = f" in {line.path}:{line.line}" if line.path else ""
-    return f"The script parses its arguments with {line.function}{where}."
+    method = line.function.rpartition(".")[2]
+    where = f" ({shown(line.path)}:{line.line})" if line.path else ""
+    return f"{method}{where} parses the arguments."
 
 
 def _fix(one: LaunchedRefusal, config: Config) -> Fix | None:

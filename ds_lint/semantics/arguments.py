@@ -34,7 +34,10 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     known = fields(config.knowledge)
     strangers = list(_strangers(config))
     yield from strangers
-    for name, given in config.facts.training.given.items() if config.facts.training else ():
+    launch = config.facts.launch
+    is_parsed = launch is not None and launch.script is not None and launch.script.command_line is not None
+    training = None if is_parsed else config.facts.training  # then each word is reported in the launch
+    for name, given in training.given.items() if training is not None else ():
         if name in known and not is_accepted(given, known[name]) and given.is_flag and given.value is not UNKNOWN:
             written = f", got {given.value!r}" if given.value is not None else ""
             yield (name,), f"--{name} expects {WANTED[kind_of(known[name])]}{written}"

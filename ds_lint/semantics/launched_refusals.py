@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.argument_values import WANTED
 from ds_lint.facts.training import field_of
 from ds_lint.knowledge import tables
-from ds_lint.semantics.parser_of_script import options_of
+from ds_lint.semantics.parser_of_script import options_of, uses_trl
 from ds_lint.semantics.refused_words import refused_words
 from ds_lint.source.command_text import span_in_command
 from ds_lint.source.launched_words import LaunchedWords
+from ds_lint.targets.releases import allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ds_lint.launches.parser_options import CommandLine, ParserOption
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.refused_words import RefusedWord
+    from ds_lint.semantics.refused_words import RefusedWord, What
     from ds_lint.source.tree import Span
 
 _OF_TRAINING = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+_KEYWORDS = ("do", "done", "elif", "else", "esac", "fi", "then")
 _LIKE = 0.8  # of difflib's ratio: a slip in a name
 
 
@@ -45,21 +47,59 @@ class LaunchedRefusal(NamedTuple):
 
 def launched_refusals(config: Config) -> Iterator[LaunchedRefusal]:
     """The words that the launches of a file give their scripts in vain."""
+    known: set[tuple[Span, str, str]] = set()  # of launches in a loop
     for issue in config.document.issues:
         if isinstance(issue, LaunchedWords):
-            line: CommandLine = issue.command_line
-            options = options_of(line, config.knowledge)
-            for word in refused_words(issue.words, line, options, is_whole=issue.is_whole) if options else ():
-                yield from _refusal(word, issue, options or [], config)
+            for word, options in _refused(issue, config):
+                for one in _refusal(word, issue, options, config):
+                    if (key := (one.span, one.word.what, one.flag)) not in known and not _may_differ(one, config):
+                        known.add(key)
+                        yield one
+
+
+def _may_differ(one: LaunchedRefusal, config: Config) -> bool:
+    """Whether a caller of the script, or the shell, may make another word of what is written."""
+    text, what = config.document.text, one.word.what
+    if what == "stray":
+        return one.flag in _KEYWORDS  # behind a backslash too many
+    if what == "missing":
+        return "$" in text[one.span.start : one.span.end]
+    if what == "no-value":  # which the launch may get from "$1"
+        return re.match(r"[\s\\]*['\"]?[$`]", text[one.span.end :]) is not None
+    return what == "value" and not one.word.text
+
+
+def _refused(launch: LaunchedWords, config: Config) -> list[tuple[RefusedWord, tuple[ParserOption, ...]]]:
+    """The words that are refused with every release that the project may use, and the options of the newest."""
+    line: CommandLine = launch.command_line
+    found: dict[tuple[What, int], tuple[RefusedWord, tuple[ParserOption, ...]]] | None = None
+    for release in _releases_of_trl(config) if uses_trl(line) else [""]:
+        options = options_of(line, config.knowledge, release)
+        if options is None:
+            continue
+        refused = refused_words(launch.words, line, options, is_whole=launch.is_whole)
+        here = {(one.what, one.place): (one, options) for one in refused}
+        found = here if found is None else {key: here[key] for key in found if key in here}
+        if not found:
+            return []
+    return list(found.values()) if found else []
+
+
+def _releases_of_trl(config: Config) -> list[str]:
+    """The releases of trl that the project may use: the newest one, if it pins nothing of it or beside it."""
+    pin, releases = config.basis.pins.get("trl"), tables.load("trl")["releases"]
+    if pin is not None and pin.specifier:
+        return allowed(pin.specifier, releases)
+    return releases if pin is not None or "transformers" in config.basis.pins else releases[-1:]
 
 
 def _refusal(
-    word: RefusedWord, launch: LaunchedWords, options: list[ParserOption], config: Config
+    word: RefusedWord, launch: LaunchedWords, options: Sequence[ParserOption], config: Config
 ) -> Iterator[LaunchedRefusal]:
     line: CommandLine = launch.command_line
     text = config.document.text
     is_unread = line.rest == "unread"
-    trains = any(one.library in _OF_TRAINING for one in line.classes)
+    trains = any(one.library in _OF_TRAINING or one.library.startswith("trl.") for one in line.classes)
     given = launch.words[word.place] if word.place < len(launch.words) else None
     flag = (given or "").partition("=")[0]
     if word.what == "unknown":
@@ -136,14 +176,19 @@ def _other_release(flag: str, config: Config) -> str:
     return f"is removed in transformers {releases[releases.index(before[-1]['until']) + 1]}" if before else ""
 
 
-def _meant(flag: str, options: list[ParserOption], launch: LaunchedWords) -> str:
-    """The option that was most likely meant."""
+def _meant(flag: str, options: Sequence[ParserOption], launch: LaunchedWords) -> str:
+    """What to write instead of an unknown option: the one that was most likely meant, spelled in the same way."""
     given = {(word or "").partition("=")[0] for word in launch.words}
-    names = [one for option in options for one in option.flags if one.startswith("--") and one not in given]
-    found = _nearest(flag.replace("-", "_"), [one.replace("-", "_") for one in names])
+    names = {one.replace("-", "_"): one for option in options for one in option.flags if one.startswith("--")}
+    name = flag.replace("-", "_")
+    opposite = name.replace("no_", "", 1)
+    if name.startswith("__no_") and opposite in names:
+        return f"{names[opposite]} False"
+    found = _nearest(name, [one for one in names if names[one] not in given])
     if not found:
         return ""
-    return next(one for one in names if one.replace("-", "_") == found)
+    spelled = f"--{found[2:]}" if "_" in flag else names[found]
+    return spelled if any(spelled in option.flags for option in options) else names[found]
 
 
 def _nearest(text: str, others: list[str]) -> str:

@@ -6,8 +6,11 @@ Source: ``HfArgumentParser._parse_dataclass_field`` in ``transformers/hf_argpars
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ds_lint.knowledge import tables, trl
+from ds_lint.knowledge.stacks import records
 from ds_lint.launches.parser_options import ANY_NUMBER, DeclaredField, ParserOption
 from ds_lint.source.python_names import dotted_name
 
@@ -15,26 +18,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ds_lint.knowledge.keys import Knowledge
-    from ds_lint.knowledge.records import StackFacts
+    from ds_lint.knowledge.records import StackFacts, StackTable
     from ds_lint.launches.parser_options import CommandLine, ParsedClass, ValueKind
 
 _KINDS: dict[str, ValueKind] = {"int": "int", "float": "float", "str": "text", "Path": "text"}
 _LISTS = ("list", "List")
 _DICTS = ("dict", "Dict")
-_TABLES = {
+_TABLES: dict[str, tuple[StackTable, ...]] = {
     "transformers.TrainingArguments": ("training_arguments",),
     "transformers.Seq2SeqTrainingArguments": ("training_arguments", "seq2seq_arguments"),
 }
+_READ: tuple[StackTable, ...] = ("training_arguments", "seq2seq_arguments", "words", "options")
 _HELP = ParserOption(("-h", "--help"), "0", "any", "help")
 
 
-def options_of(line: CommandLine, knowledge: Knowledge) -> list[ParserOption] | None:
-    """The options of a command line; None if a class is not known, or the parser cannot be built."""
-    words = {name: one["choices"] for name, one in knowledge.table("transformers", "words").items()}
-    has_dashes = "dashes" in knowledge.table("transformers", "options")
+def options_of(line: CommandLine, knowledge: Knowledge, of_trl: str) -> tuple[ParserOption, ...] | None:
+    """The options of a command line, with a release of trl; None if a class is not known, or it cannot be parsed."""
+    for table in _READ:
+        knowledge.table("transformers", table)  # the answer depends on it
+    return _built(line.classes, line.options, line.kind, knowledge.target["transformers"], of_trl)
+
+
+def uses_trl(line: CommandLine) -> bool:
+    """Whether a command line has arguments of a class of trl."""
+    return any(one.library.startswith("trl.") for one in line.classes)
+
+
+@lru_cache(maxsize=256)
+def _built(
+    classes: tuple[ParsedClass, ...], added: tuple[ParserOption, ...], kind: str, release: str, of_trl: str
+) -> tuple[ParserOption, ...] | None:
+    store = tables.load("transformers")
+    words = {name: one["choices"] for name, one in records(store, "words", release).items()}
+    has_dashes = "dashes" in records(store, "options", release)
     found = [_HELP]
-    for one in line.classes:
-        fields = _fields(one, knowledge)
+    for one in classes:
+        fields = _fields(one, release, of_trl)
         if fields is None:
             return None
         for field in fields.values():
@@ -42,30 +61,18 @@ def options_of(line: CommandLine, knowledge: Knowledge) -> list[ParserOption] | 
             if not options:
                 return None
             found += options
-    found += line.options
-    if line.kind == "TrlParser":
+    found += added
+    if kind == "TrlParser":
         found.append(ParserOption(("--config",), ANY_NUMBER, "any", "config"))
     flags = [flag for option in found for flag in option.flags]
-    return found if len(set(flags)) == len(flags) or not line.classes else None
+    return tuple(found) if len(set(flags)) == len(flags) or not classes else None
 
 
-def fields_of_library(library: str, knowledge: Knowledge) -> Mapping[str, StackFacts] | None:
-    """The fields of a class of transformers in the target's release; None if it is another one."""
-    tables = _TABLES.get(library)
-    if tables is None:
-        return None
-    return {
-        name: facts
-        for table in tables
-        for name, facts in knowledge.table("transformers", table).items()  # type: ignore[arg-type]
-    }
-
-
-def _fields(of: ParsedClass, knowledge: Knowledge) -> dict[str, DeclaredField] | None:
+def _fields(of: ParsedClass, release: str, of_trl: str) -> dict[str, DeclaredField] | None:
     """The fields of a class: those of the library under those of the project."""
     fields: dict[str, DeclaredField] = {}
     if of.library:
-        known = fields_of_library(of.library, knowledge)
+        known = _fields_of_library(of.library, release, of_trl)
         if known is None:
             return None
         fields = {name: _of_library(name, facts) for name, facts in known.items()}
@@ -73,16 +80,37 @@ def _fields(of: ParsedClass, knowledge: Knowledge) -> dict[str, DeclaredField] |
     return fields
 
 
+def _fields_of_library(library: str, release: str, of_trl: str) -> Mapping[str, StackFacts] | None:
+    """The fields of a class of transformers or trl; None if it is another one."""
+    names: tuple[StackTable, ...] = _TABLES.get(library, ())
+    own: Mapping[str, StackFacts] = {}
+    if library.startswith("trl."):
+        found = trl.classes(of_trl).get(trl.class_called(library))
+        if found is None:
+            return None
+        own = found.fields
+        names = ("training_arguments",) if found.is_training else ()
+    elif not names:
+        return None
+    store = tables.load("transformers")
+    fields = {name: facts for table in names for name, facts in records(store, table, release).items()}
+    return {**fields, **own}
+
+
 def _of_library(name: str, facts: StackFacts) -> DeclaredField:
+    choices = tuple(facts["choices"]) if "choices" in facts else None
     if "default_is" in facts:
-        return DeclaredField(name, facts["type"], "given", is_bare="bare" in facts)
+        is_known = "bool" not in facts["type"]  # which has another option if it is true by default
+        return DeclaredField(name, facts["type"], "given", (), choices, is_bare="bare" in facts, is_known=is_known)
     if "default" not in facts:
-        return DeclaredField(name, facts["type"], "missing")
+        return DeclaredField(name, facts["type"], "missing", (), choices)
     default = facts["default"]
     return DeclaredField(
         name,
         facts["type"],
         "none" if default is None else "true" if default is True else "given",
+        (),
+        choices,
         is_bare="bare" in facts,
     )
 
@@ -141,6 +169,7 @@ def _opposite(name: str, *, has_dashes: bool) -> ParserOption:
     return ParserOption(tuple(dict.fromkeys((f"--no_{name}", *dashed))), "0", "bool", name)
 
 
+@lru_cache(maxsize=1024)
 def _meant(declared: str) -> tuple[ast.expr, bool] | None:
     """The type that the parser takes of a union, and whether it is an optional bool; None if that is not known."""
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentError, ArgumentParser
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _NEGATIVE = re.compile(r"-\d")  # which Python's releases read differently: -1e-5
 _PLAIN_NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
+_ANYTHING = (None, "...", "…")  # what is unknown, or left for the reader to write
 _MISSING = object()
 _CONVERTERS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "text": str}
 
@@ -53,8 +55,9 @@ class _Parser(ArgumentParser):
         raise _StoppedError(message)
 
 
+@lru_cache(maxsize=256)
 def refused_words(
-    words: Sequence[str | None], line: CommandLine, options: list[ParserOption], *, is_whole: bool
+    words: tuple[str | None, ...], line: CommandLine, options: tuple[ParserOption, ...], *, is_whole: bool
 ) -> list[RefusedWord]:
     """The words that are refused, in their order; ``is_whole`` says that the launch gives no others."""
     given = _words(words)
@@ -67,7 +70,7 @@ def refused_words(
         given, is_whole = [*given[:place], *given[place + 2 :]], False
     found: list[RefusedWord] = []
     given = _without_abbreviations(given, options, found, abbreviates=line.abbreviates)
-    reader = _Reader(options, line)
+    reader = _WordReader(options, line)
     while (lacking := reader.read(given)) is not None:
         found.append(lacking)
         given = [word for word in given if word.place != lacking.place]
@@ -76,14 +79,15 @@ def refused_words(
         return sorted(found, key=lambda one: one.place)
     found += _left(reader.rest, counts_values=is_whole and None not in words and not line.has_places)
     if is_whole and line.requires_all and None not in words:
-        found += reader.missing(len(words))
+        given_in_vain = {one.option.name for one in found if one.option is not None}
+        found += [one for one in reader.missing(len(words)) if one.option and one.option.name not in given_in_vain]
     return sorted(found, key=lambda one: one.place)
 
 
 def _words(words: Sequence[str | None]) -> list[_Word]:
     found: list[_Word] = []
     for index, word in enumerate(words):
-        is_uncertain = word is None or bool(_NEGATIVE.match(word) and not _PLAIN_NEGATIVE.match(word))
+        is_uncertain = word in _ANYTHING or bool(_NEGATIVE.match(word or "") and not _PLAIN_NEGATIVE.match(word or ""))
         made = _Word("\0" if is_uncertain or word is None else word)
         made.place, made.is_known = index, not is_uncertain
         found.append(made)
@@ -91,7 +95,7 @@ def _words(words: Sequence[str | None]) -> list[_Word]:
 
 
 def _without_abbreviations(
-    words: list[_Word], options: list[ParserOption], found: list[RefusedWord], *, abbreviates: bool
+    words: list[_Word], options: Sequence[ParserOption], found: list[RefusedWord], *, abbreviates: bool
 ) -> list[_Word]:
     """The words with whole names for abbreviations.
 
@@ -99,15 +103,20 @@ def _without_abbreviations(
     """
     flags = {flag: option for option in options for flag in option.flags}
     result: list[_Word] = []
+    is_skipping = False  # the values of an ambiguous one
     for word in words:
+        if is_skipping and not word.startswith("-"):
+            continue
+        is_skipping = False
         name, sign, value = word.partition("=")
         if not abbreviates or not name.startswith("--") or name == "--" or name in flags or word in flags:
             result.append(word)
             continue
         longer = [flag for flag in flags if flag.startswith(name)]
-        meant = {id(flags[flag]) for flag in longer}
-        if len(meant) > 1:
-            found.append(RefusedWord("ambiguous", word.place, ", ".join(sorted(longer)[:3])))
+        names = sorted({flags[flag].flags[0] for flag in longer})
+        if len(names) > 1:
+            is_skipping = not sign
+            found.append(RefusedWord("ambiguous", word.place, ", ".join(names[:3])))
             continue
         made = _Word(f"{longer[0]}{sign}{value}" if longer else word)
         made.place, made.is_known = word.place, word.is_known
@@ -115,10 +124,10 @@ def _without_abbreviations(
     return result
 
 
-class _Reader:
+class _WordReader:
     """argparse with the options of a script."""
 
-    def __init__(self, options: list[ParserOption], line: CommandLine) -> None:
+    def __init__(self, options: Sequence[ParserOption], line: CommandLine) -> None:
         self.options = options
         self.refused: list[RefusedWord] = []
         self.rest: list[_Word] = []
@@ -249,7 +258,7 @@ def _left(rest: list[_Word], *, counts_values: bool) -> list[RefusedWord]:
     return found
 
 
-def _by_fire(words: list[_Word], options: list[ParserOption]) -> list[RefusedWord]:
+def _by_fire(words: list[_Word], options: Sequence[ParserOption]) -> list[RefusedWord]:
     """What ``fire.Fire`` cannot consume: an option that is no parameter of the function.
 
     Source: ``_ParseKeywordArgs`` in fire/core.py, which takes ``--no`` before a parameter and its first letter, too.

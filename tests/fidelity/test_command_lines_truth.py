@@ -232,10 +232,10 @@ def predicted(case: Case, release: str) -> tuple[list[RefusedWord], bool] | None
     """The words that are refused, and whether nothing reads the rest; None if the parser is not understood."""
     script = read_training_script(case.script)
     line = script.command_line if script is not None else None
-    options = options_of(line, knowledge(Target(transformers=release))) if line is not None else None
+    options = options_of(line, knowledge(Target(transformers=release)), "") if line is not None else None
     if line is None or options is None:
         return None
-    return refused_words(case.words, line, options, is_whole=True), line.rest == "unread"
+    return refused_words(tuple(case.words), line, options, is_whole=True), line.rest == "unread"
 
 
 def agrees(case: Case, outcome: dict[str, Any], release: str) -> bool:
