@@ -35,6 +35,7 @@ FILES = {
     "environment": records.VariableStore,
     "presets": records.Presets,
     "recipes": records.Recipes,
+    "refusals": records.Refusals,
     "peft": records.Peft,
     "published_models": records.PublishedModels,
     "shapes": records.Shapes,

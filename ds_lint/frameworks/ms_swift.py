@@ -51,6 +51,7 @@ MS_SWIFT = Framework(
         ),
         _FILES,
         ("self",),
+        _FILES,
         loaders=("from_pretrained", "load_args_from_ckpt"),
         unread=("GRPOArgumentsMixin", "RayArguments"),
     ),

@@ -623,6 +623,36 @@ class Recipes(TypedDict):
     frameworks: dict[str, RecipeFramework]
 
 
+class RefusalFacts(Dated, total=False):
+    """The conditions under which a framework raises with a message, all of which must hold."""
+
+    runs: list[RefusalFacts]
+    only_if: list[str]
+
+
+class FieldDefault(Dated, total=False):
+    """The default of a field that such conditions read."""
+
+    runs: list[FieldDefault]
+    default: Any
+
+
+class RefusalStore(TypedDict):
+    """What a framework rejects."""
+
+    library: str
+    releases: list[str]  # oldest first
+    refusals: dict[str, RefusalFacts]  # by message, with a number if there are several
+    defaults: dict[str, FieldDefault]
+
+
+class Refusals(TypedDict):
+    """``refusals.json``."""
+
+    read_on: str
+    frameworks: dict[str, RefusalStore]
+
+
 PresetFacts = TypedDict(
     "PresetFacts",
     {"since": str, "until": str, "runs": "list[PresetFacts]", "is": JsonObject},
@@ -748,6 +778,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["presets"]) -> Presets: ...
     @overload
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
+    @overload
+    def __call__(self, name: Literal["refusals"]) -> Refusals: ...
     @overload
     def __call__(self, name: Literal["pairs"]) -> Pairs: ...
     @overload
