@@ -581,19 +581,11 @@ class RecipeUse(TypedDict):
     only_if: list[str]
 
 
-class RecipeRefusal(TypedDict):
-    """A message with which a framework rejects a recipe that uses DeepSpeed, and when it does."""
-
-    message: str
-    only_if: list[str]
-
-
 class _RecipeState(TypedDict):
     releases: list[str]
     defaults: dict[str, Any]
     unknown: list[str]
     behaviours: list[str]
-    refusals: list[RecipeRefusal]
 
 
 class RecipeState(_RecipeState, total=False):

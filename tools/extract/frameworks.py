@@ -1,7 +1,7 @@
 """What a release of a framework makes of a recipe, read from its source.
 
 The fields that a recipe may have, the defaults that differ from those of transformers, what the framework sets itself,
-how it renames fields, and why it rejects a recipe with DeepSpeed.
+and how it renames fields.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
         facts["unknown"] = sorted(uncertain & known)
         facts["sets"] = sorted(sets & known)
     facts["behaviours"] = [name for name, does in _BEHAVIOURS.items() if any(map(does, functions))]
-    facts["refusals"] = list(_refusals(files(tree, layout.refusing, release)))
     return facts
 
 
@@ -288,41 +287,3 @@ def _plain(expression: str) -> str:
     """``getattr(cfg, 'x')`` as ``cfg.x``; that a config has an attribute goes without saying."""
     expression = re.sub(r"getattr\(cfg, '(\w+)'(?:, None)?\)", r"cfg.\1", expression)
     return re.sub(r"hasattr\(cfg, '\w+'\) and ", "", expression)
-
-
-# ----------------------------------------------------------------------------------------------------------- refusals
-
-
-_NO_FSDP = ["data.get('fsdp')"]
-
-
-def _refusals(paths: Iterable[Path]) -> Iterator[Facts]:
-    """Why a recipe with DeepSpeed is rejected: messages with conditions that are about DeepSpeed.
-
-    A release that no longer takes ``fsdp`` at all does not mention DeepSpeed.
-    """
-    receivers = dict.fromkeys(("training_args", "finetuning_args", "model_args", "data_args", "self"), "")
-    for path in paths:
-        for function in _functions(path):
-            messages = [message for message, _ in source.refusals(function, receivers, all_conditions=False)]
-            raising = [one for one in source.statements(function) if raises(one.node)]
-            for message, statement in zip(messages, raising, strict=True):
-                only_if = [source.text(test, statement.names, receivers) for test in statement.only_if]
-                only_if += list(otherwise_returned(function, statement, receivers))
-                if only_if == _NO_FSDP or any("deepspeed" in condition for condition in only_if):
-                    yield {"message": message, "only_if": only_if}
-
-
-def raises(node: ast.stmt) -> bool:
-    """Whether a statement raises an exception with a message."""
-    return isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and bool(node.exc.args)
-
-
-def otherwise_returned(function: ast.FunctionDef, statement: source.Statement, receivers: Facts) -> Iterator[str]:
-    """The conditions under which a function has not returned before a statement."""
-    for earlier in source.statements(function):
-        if earlier.node is statement.node:
-            return
-        if isinstance(earlier.node, ast.Return) and earlier.only_if:
-            tests = (f"({source.text(test, earlier.names, receivers)})" for test in earlier.only_if)
-            yield f"not ({' and '.join(tests)})"

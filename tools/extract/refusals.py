@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint import frameworks
 from tools.extract import source
-from tools.extract.frameworks import SCHEMAS, Facts, classes, files, otherwise_returned, raises
+from tools.extract.frameworks import SCHEMAS, Facts, classes, files
 from tools.extract.history import at, changes, merged
 from tools.extract.reading import (
     ExtractionError,
@@ -126,14 +126,29 @@ def _refusals(function: ast.FunctionDef) -> Iterator[tuple[str, list[str]]]:
         messages = [message for message, _ in source.refusals(function, RECEIVERS, all_conditions=False)]
     except LookupError:
         return  # a message that another function raises with, which is not read
-    raising = [one for one in source.statements(function) if raises(one.node)]
+    raising = [one for one in source.statements(function) if _raises(one.node)]
     handled = [one for node in ast.walk(function) if isinstance(node, ast.ExceptHandler) for one in ast.walk(node)]
     for message, statement in zip(messages, raising, strict=True):
         if statement.node in handled:
             continue  # it depends on what is installed
         only_if = [source.text(test, statement.names, RECEIVERS) for test in statement.only_if]
-        only_if += list(otherwise_returned(function, statement, RECEIVERS))
+        only_if += list(_otherwise_returned(function, statement, RECEIVERS))
         yield message, [_by_name(one) for one in only_if]
+
+
+def _raises(node: ast.stmt) -> bool:
+    """Whether a statement raises an exception with a message."""
+    return isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and bool(node.exc.args)
+
+
+def _otherwise_returned(function: ast.FunctionDef, statement: source.Statement, receivers: Facts) -> Iterator[str]:
+    """The conditions under which a function has not returned before a statement."""
+    for earlier in source.statements(function):
+        if earlier.node is statement.node:
+            return
+        if isinstance(earlier.node, ast.Return) and earlier.only_if:
+            tests = (f"({source.text(test, earlier.names, receivers)})" for test in earlier.only_if)
+            yield f"not ({' and '.join(tests)})"
 
 
 def _by_name(text: str) -> str:
@@ -153,14 +168,23 @@ class _Items(ast.NodeTransformer):
 
 
 def _names(text: str) -> set[str]:
-    """The names in a condition; of what it calls or looks into, a name that no field has."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(text, mode="eval")):
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Subscript) or (isinstance(node, ast.Call) and ast.unparse(node) != _IS_STAGE_3):
-            found.add("?")
-    return found
+    """The names in a condition; of what is not evaluated, a name that no field has."""
+    tree = ast.parse(text, mode="eval")
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    functions = {id(call.func) for call in calls if ast.unparse(call.func) in _FUNCTIONS}
+    is_open = any(isinstance(node, ast.Subscript) for node in ast.walk(tree)) or not all(map(_is_evaluated, calls))
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions}
+    return names | {"?"} if is_open else names
+
+
+_FUNCTIONS = ("str",)
+_METHODS = ("lower", "startswith")
+
+
+def _is_evaluated(call: ast.Call) -> bool:
+    """Whether ``ds_lint/knowledge/expressions.py`` evaluates a call."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
+    return is_method or ast.unparse(call) == _IS_STAGE_3 or ast.unparse(call.func) in _FUNCTIONS
 
 
 _IS_STAGE_3 = "is_deepspeed_zero3_enabled()"
