@@ -34,12 +34,6 @@ def test_a_framework_that_computes_arguments(extracted):
             "weight_decay": [{"value": "cfg.weight_decay", "only_if": ["cfg.weight_decay is not None"]}],
         },
         "behaviours": [],
-        "refusals": [
-            {
-                "message": "Muon is incompatible with DeepSpeed",
-                "only_if": ["data.get('deepspeed')", "not ((data.get('optimizer') != 'muon'))"],
-            }
-        ],
     }
 
 
@@ -50,9 +44,6 @@ def test_a_framework_with_the_fields_of_training_arguments(extracted):
         "unknown": ["seed"],
         "sets": ["remove_unused_columns"],
         "behaviours": ["muon-takes-matrices"],
-        "refusals": [
-            {"message": "GaLore is incompatible", "only_if": ["deepspeed is not None and use_galore"]},
-        ],
     }
 
 
@@ -226,18 +217,6 @@ def test_all_releases_are_read_again_where_the_store_says_something_else(store, 
     assert recipes.main(["axolotl", "0.14.0"]) == 0
     assert "the store says something else of axolotl 0.13.0: all are read again" in capsys.readouterr().err
     assert states_of(store) == [["0.12.0", "0.13.0"], ["0.14.0"]]
-
-
-def test_a_release_that_rejects_nothing_any_more_is_refused(store, releases, capsys):
-    releases("0.12.0")
-    releases("0.13.0", 'if data.get("deepspeed"):', "if data.get('zero'):")
-    recipes.main(["axolotl", "0.12.0"])
-    capsys.readouterr()
-    assert recipes.main(["axolotl", "0.13.0"]) == 2
-    assert capsys.readouterr().err == (
-        "error: the extractor finds no refusals in axolotl 0.13.0; 0.12.0 has 1 (--allow-loss refusals accepts that)\n"
-    )
-    assert recipes.main(["axolotl", "0.13.0", "--allow-loss", "refusals"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_words_that_are_no_names(run, write, pin, rejected, taken):
 
 
 def test_ms_swift_rejects_other_words():
-    """``json_parse_to_dict`` in swift/utils/utils.py: what is no file is JSON, which a word is not."""
+    """``json_parse_to_dict`` in swift/utils/utils.py: it reads a word that names no file as JSON."""
     with pytest.raises(json.JSONDecodeError):
         json.loads("zero4")
     with pytest.raises(json.JSONDecodeError):

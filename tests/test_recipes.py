@@ -208,7 +208,7 @@ def test_any_values_give_an_answer(text, fields):
     added = "".join(f"{name}: {json.dumps(value)}\n" for name, value in fields.items())
     lint_bytes(f"{text}{added}".encode(), "a.yaml")
     for document in documents.configs_in(f"{text}{added}".encode(), "a.yaml"):
-        TrainingRecipe(document).refusal(3)
+        TrainingRecipe(document).refusal(3, None)
 
 
 def test_a_file_of_megabytes_is_not_parsed():
@@ -300,7 +300,8 @@ def test_what_quantizes_the_model(text, name):
 
 
 def test_the_config_is_linted_with_the_recipe(run, write):
-    write({"recipes/sft/a.yaml": LLAMA_FACTORY + "quantization_bit: 4\n", "conf/ds.json": CONFIG})
+    text = LLAMA_FACTORY.replace("full", "lora")
+    write({"recipes/sft/a.yaml": text + "quantization_bit: 4\n", "conf/ds.json": CONFIG})
     recipe = "recipes/sft/a.yaml"
     for arguments in ((".",), (recipe,), ("conf/ds.json", recipe), ("--detect", recipe)):
         found, _ = reported(run, *arguments)
@@ -456,7 +457,7 @@ def test_effective_shows_the_config_with_the_arguments(run, write):
     ],
 )
 def test_what_llama_factory_rejects(fields, stage, is_rejected):
-    assert (recipe_of(f"{LLAMA_FACTORY}{fields}\n").refusal(stage) is not None) == is_rejected
+    assert (recipe_of(f"{LLAMA_FACTORY}{fields}\n").refusal(stage, None) is not None) == is_rejected
 
 
 @pytest.mark.parametrize(
@@ -469,11 +470,11 @@ def test_what_llama_factory_rejects(fields, stage, is_rejected):
     ],
 )
 def test_what_axolotl_rejects(text, is_rejected):
-    assert (recipe_of(text).refusal(2) is not None) == is_rejected
+    assert (recipe_of(text).refusal(2, None) is not None) == is_rejected
 
 
 def test_the_reason_names_deepspeed_where_one_release_gives_such_a_reason():
-    refusal = recipe_of(AXOLOTL + "fsdp: [full_shard]\n").refusal(None)
+    refusal = recipe_of(AXOLOTL + "fsdp: [full_shard]\n").refusal(None, None)
     assert refusal.message == "deepspeed and fsdp cannot be used together."
 
 

@@ -39,6 +39,7 @@ FILES = {
     "presets": records.Presets,
     "recipe_fields": records.RecipeFields,
     "recipes": records.Recipes,
+    "refusals": records.Refusals,
     "peft": records.Peft,
     "published_models": records.PublishedModels,
     "shapes": records.Shapes,

@@ -114,7 +114,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_model_or_machine, ("hardware", "memory")),
     (_knows_model, ("model",)),
     (_has_launch, ("accelerate_launches", "environment", "hosts", "script", "script_models", "script_optimizers")),
-    (_has_launch, ("framework_launches", "megatron", "training_loops")),
+    (_has_launch, ("framework_launches", "launch_refusals", "megatron", "training_loops")),
     (_knows_ranks, ("launching",)),
     (_has_several_pins, ("pairs",)),
     (_has_unknown_keys, ("unknown",)),

@@ -14,25 +14,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.facts.refusals import Refusal
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.semantics.config import Config
 
 
 @rule("DS670", "recipe-rejected", severity="error", effects=("rejected",), kind="recipe")
 def recipe_rejected(config: Config) -> Iterator[Problem]:
-    """A recipe that its framework rejects because of DeepSpeed, in every release that is known."""
+    """A recipe that its framework rejects, with DeepSpeed as it is."""
     recipe = config.facts.recipe
-    refusal = recipe.refusal(_stage(config)) if recipe is not None else None
-    if recipe is None or refusal is None:
+    if recipe is None:
         return
-    first, *others = refusal.fields
+    found = recipe.refusal(_stage(config), config.basis.pins.get(recipe.record.package))
+    if found is None:
+        return
+    first, *others = found.fields
     yield Problem(
         (first,),
         _place(recipe, first),
-        f"{recipe.framework} rejects the recipe: {refusal.message}",
+        f"{recipe.framework}{_release(found)} rejects the recipe: {found.sentence}",
         rejected("initialize"),
-        help=f"Remove {' or '.join(f'`{name}`' for name in (*refusal.fields, NAMES_CONFIG))}"
-        f"{', or use another ZeRO stage' if refusal.depends_on_stage else ''}.",
+        help=advice(found),
         label="rejected with DeepSpeed",
         related=[
             *_on_command_line(recipe, first),
@@ -40,6 +42,18 @@ def recipe_rejected(config: Config) -> Iterator[Problem]:
             *(place for name in others for place in _on_command_line(recipe, name)),
         ],
     )
+
+
+def _release(found: Refusal) -> str:
+    return f" {found.release}" if found.release is not None else ""
+
+
+def advice(found: Refusal) -> str:
+    """What to do about a rejection."""
+    fields = [*found.fields, NAMES_CONFIG] if NAMES_CONFIG in found.message.lower() else found.fields
+    way = "Remove" if len(fields) == 1 else "Remove or change"
+    stage = ", or use another ZeRO stage" if found.depends_on_stage else ""
+    return f"{way} {' or '.join(f'`{name}`' for name in fields)}{stage}."
 
 
 @rule("DS671", "muon-without-parameters", severity="warning", effects=("wrong-result",), kind="recipe")
@@ -68,7 +82,7 @@ def muon_without_parameters(config: Config) -> Iterator[Problem]:
 
 @rule("DS674", "unknown-preset", severity="error", effects=("rejected",), kind="recipe")
 def unknown_preset(config: Config) -> Iterator[Problem]:
-    """A name that is no config of the framework, which reads any other word as a path or as JSON.
+    """A name without a config of the framework, which reads any other word as a path or as JSON.
 
     Sources: ``_init_deepspeed`` in ``swift/arguments/sft_args.py``, ``trl/cli/accelerate_config.py``.
     """

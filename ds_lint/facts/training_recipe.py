@@ -14,6 +14,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.argument_values import kind_of
 from ds_lint.facts.families import family_of_name
 from ds_lint.facts.model import NAMES_MODEL, named_or_in
+from ds_lint.facts.refusals import refusal
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.frameworks import FRAMEWORKS, SCRIPT
 from ds_lint.frameworks.trl import TRL
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
+    from ds_lint.facts.refusals import Refusal
     from ds_lint.knowledge.records import Recipes, RecipeState
     from ds_lint.launches.preset import Preset
     from ds_lint.launches.word import Argument as CommandArgument
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
+    from ds_lint.targets.pin import Pin
 
-_DISTRIBUTED = ("parallel_mode", "ParallelMode.DISTRIBUTED")
-_IS_STAGE_3 = "is_deepspeed_zero3_enabled()"
 _INTERPOLATION = re.compile(r"\$\{|\{\{|\$\w|<[A-Z_]+>")  # of OmegaConf, Jinja and shells, and what a person replaces
 # What OmegaConf reads as a number, and PyYAML as a string; the frameworks convert it.
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?")
@@ -50,14 +51,6 @@ class Quantization(NamedTuple):
 
     name: str
     argument: Argument
-
-
-class RecipeRejection(NamedTuple):
-    """Why a framework rejects a recipe: its message, and the fields that it looks at."""
-
-    message: str
-    fields: list[str]
-    depends_on_stage: bool
 
 
 class TrainingRecipe:
@@ -197,44 +190,12 @@ class TrainingRecipe:
         field = self.record.trains_all
         return field is not None and bool(self.value(field[0]) == field[1])
 
-    def refusal(self, stage: int | None) -> RecipeRejection | None:
-        """Why every known release of the framework rejects this recipe with DeepSpeed; None if one may not.
+    def refusal(self, stage: int | None, pin: Pin | None) -> Refusal | None:
+        """Why the framework rejects this recipe with DeepSpeed, in the release of a pin, else in all that are known.
 
         ``stage`` is the ZeRO stage of the config, None if it is unknown.
         """
-        known = tables.load("recipes")["frameworks"].get(self.framework)
-        found = [self._refused_by(state, stage) for state in known["states"]] if known is not None else []
-        if not found or not all(found):
-            return None
-        # A release that does not take a field at all says nothing of DeepSpeed.
-        about = (one for one in reversed(found) if one is not None and "deepspeed" in one.message.lower())
-        return next(about, found[-1])
-
-    def _refused_by(self, state: RecipeState, stage: int | None) -> RecipeRejection | None:
-        read: list[str] = []
-
-        def look_up(text: str) -> Any:
-            if text == _IS_STAGE_3:
-                return UNKNOWN if stage is None else stage == 3
-            if text in (NAMES_CONFIG, f"data.get('{NAMES_CONFIG}')"):
-                return True
-            if text in _DISTRIBUTED:  # else LLaMA-Factory rejects DeepSpeed whatever the recipe says
-                return True
-            key = text.removeprefix("data.get('").removesuffix("')")
-            if key not in self.fields:  # the default of the framework's, which rejects nothing; or a call
-                return UNKNOWN
-            read.append(key)
-            return self.value(key)
-
-        for refusal in state["refusals"]:
-            read.clear()
-            if all(_is_true(condition, look_up) for condition in refusal["only_if"]):
-                fields = [name for name in dict.fromkeys(read) if self.value(name)]
-                if fields:
-                    return RecipeRejection(
-                        refusal["message"], fields, depends_on_stage=_IS_STAGE_3 in refusal["only_if"]
-                    )
-        return None
+        return refusal(self.framework, {name: one.value for name, one in self.fields.items()}, stage, pin)
 
     def _has_only_fields_of(self, store: Recipes, framework: str) -> bool:
         known = {*store["frameworks"][framework]["fields"], *tables.load("transformers")["training_arguments"]}
@@ -399,11 +360,6 @@ def _all_true(values: list[Any]) -> Any:
     if any(value is not UNKNOWN and not value for value in values):
         return False
     return UNKNOWN if UNKNOWN in values else True
-
-
-def _is_true(text: str, look_up: Any) -> bool:
-    value = _evaluated(text, look_up)
-    return value is not UNKNOWN and bool(value)
 
 
 def _is_same(one: Argument | None, other: Argument | None) -> bool:

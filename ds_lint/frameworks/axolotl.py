@@ -53,7 +53,7 @@ AXOLOTL = Framework(
         ("training_args_kwargs", "training_arguments_kwargs"),
         (
             SourcePart("**/axolotl/utils/schemas/config.py"),
-            SourcePart("**/axolotl/utils/schemas/validation.py", since="0.12"),
+            SourcePart("**/axolotl/utils/schemas/validation.py", since="0.11"),
         ),
     ),
     Program({"axolotl": ("train",)}, "accelerate", {"axolotl.cli.train": ()}, launcher_flag="launcher"),

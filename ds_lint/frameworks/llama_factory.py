@@ -41,7 +41,7 @@ LLAMA_FACTORY = Framework(
         ),
         (SourcePart("llamafactory/hparams/parser.py"), SourcePart("llamafactory/train/trainer_utils.py")),
         ("training_args",),
-        (SourcePart("llamafactory/hparams/parser.py"),),
+        (SourcePart("llamafactory/hparams/parser.py"), SourcePart("llamafactory/hparams/*_args.py")),
         readers=("Trainer.get_optimizer_cls_and_kwargs", "model_args.apply_kt_config"),
     ),
     Program({"llamafactory-cli": ("train",), "lmf": ("train",)}, "torchrun", {"llamafactory.cli": ("train",)}),

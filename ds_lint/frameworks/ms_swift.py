@@ -52,6 +52,7 @@ MS_SWIFT = Framework(
         ),
         _FILES,
         ("self",),
+        _FILES,
         loaders=("from_pretrained", "load_args_from_ckpt"),
         unread=("GRPOArgumentsMixin", "RayArguments"),
     ),

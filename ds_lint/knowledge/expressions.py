@@ -41,7 +41,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "int": int, "float": float, "str": str, "len": len, "max": max, "min": min, "math.ceil": ceil,
 }  # fmt: skip
-_METHODS = {"get": dict, "lower": str}  # and on what they are called
+_METHODS = {"get": dict, "lower": str, "startswith": str}  # and on what they are called
 
 _REPEATING = ({str, int}, {str, bool}, {list, int}, {tuple, int})  # the types of what repeats a text or a list
 

@@ -232,7 +232,22 @@ class StackFacts(Dated, total=False):
     # fsdp_config, which has versions, too
     flag_for: list[int]  # the versions for which the text must be true or false
     policy_number: int  # of the policy for which the key counts
-r
+    needs: str  # the key that must not be off where this one is on
+    # classes
+    bases: list[str]  # in trl, or the name of a class of another library
+    exported: bool  # `from trl import` takes it
+    sets: list[str]  # the fields that it sets once it is made
+    # fields, beside what training_arguments has
+    aliases: list[str]  # of the flag
+    if_null: str  # the expression that stands in for null
+    replaced_by: str  # the field that gets its value
+    instead: str  # what a warning names instead
+    # trainers
+    parameters: list[str]  # of the constructor
+    renamed: dict[str, str]  # other names that it takes
+    is_open: bool  # it takes others too
+    inherits: str  # the trainer that has the constructor
+
 
 class StackStore(Store, total=False):
     """``transformers.json``, ``accelerate.json``, ``lightning.json``, ``trl.json`` or ``trainer.json``.
@@ -672,19 +687,11 @@ class RecipeUse(TypedDict):
     only_if: list[str]
 
 
-class RecipeRefusal(TypedDict):
-    """A message with which a framework rejects a recipe that uses DeepSpeed, and when it does."""
-
-    message: str
-    only_if: list[str]
-
-
 class _RecipeState(TypedDict):
     releases: list[str]
     defaults: dict[str, Any]
     unknown: list[str]
     behaviours: list[str]
-    refusals: list[RecipeRefusal]
 
 
 class RecipeState(_RecipeState, total=False):
@@ -712,6 +719,36 @@ class Recipes(TypedDict):
     read_on: str
     transformers: str  # whose training arguments are not among the fields
     frameworks: dict[str, RecipeFramework]
+
+
+class RefusalFacts(Dated, total=False):
+    """The conditions under which a framework raises with a message, all of which must hold."""
+
+    runs: list[RefusalFacts]
+    only_if: list[str]
+
+
+class FieldDefault(Dated, total=False):
+    """The default of a field that such conditions read."""
+
+    runs: list[FieldDefault]
+    default: Any
+
+
+class RefusalStore(TypedDict):
+    """What a framework rejects."""
+
+    library: str
+    releases: list[str]  # oldest first
+    refusals: dict[str, RefusalFacts]  # by message, with a number if there are several
+    defaults: dict[str, FieldDefault]
+
+
+class Refusals(TypedDict):
+    """``refusals.json``."""
+
+    read_on: str
+    frameworks: dict[str, RefusalStore]
 
 
 PresetFacts = TypedDict(
@@ -879,6 +916,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
     @overload
     def __call__(self, name: Literal["recipe_fields"]) -> RecipeFields: ...
+    @overload
+    def __call__(self, name: Literal["refusals"]) -> Refusals: ...
     @overload
     def __call__(self, name: Literal["pairs"]) -> Pairs: ...
     @overload

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
     from ds_lint.knowledge.records import (
         Defaults,
+        FieldDefault,
         Fill,
         ModelFacts,
         PresetChange,
         PresetFacts,
         PresetStore,
+        RefusalFacts,
+        RefusalStore,
         StackBehaviour,
         StackFacts,
         StackLibrary,
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
         TrainerFacts,
     )
 
-    Record = TypeVar("Record", StackFacts, ModelFacts, StackBehaviour, Defaults, PresetFacts, PresetChange)
+    Record = TypeVar(
+        "Record",
+        StackFacts, ModelFacts, StackBehaviour, Defaults, PresetFacts, PresetChange, RefusalFacts, FieldDefault,
+    )  # fmt: skip
     Partial = dict[str, Any]  # what is to be a Fill or an Overwrite: each step below adds to it
 
 TRAINER_TABLES: tuple[StackTable, ...] = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
@@ -101,7 +107,7 @@ def records(store: StackStore, table: StackTable, release: str) -> dict[str, Sta
     return {name: run for name, run in runs if run is not None}
 
 
-def record_at(store: Store | PresetStore, record: Record, release: str) -> Record | None:
+def record_at(store: Store | PresetStore | RefusalStore, record: Record, release: str) -> Record | None:
     """The facts of one record as a release of the store has it, or None where it has no such record."""
     order = {one: place for place, one in enumerate(store["releases"])}
     return _run(record, order, order[release])

@@ -122,7 +122,9 @@ class Config:
 
     @property
     def opening(self) -> Span:
-        """The opening of the config: where to point for what is not there."""
+        """The opening of the config: where to point for what is not there. Of a preset it is the word."""
+        if self.preset is not None:
+            return self.root.span
         start = self.root.span.start
         return Span(start, min(start + 1, self.root.span.end))
 

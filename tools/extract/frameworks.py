@@ -1,7 +1,7 @@
 """What a release of a framework makes of a recipe, read from its source.
 
 The fields that a recipe may have, the defaults that differ from those of transformers, what the framework sets itself,
-how it renames fields, and why it rejects a recipe with DeepSpeed.
+and how it renames fields.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
         raise LookupError(f"the record of {framework.name} does not say where its source has the fields")
     known = transformers_fields()
     fields: dict[str, set[str]] = {}  # each with the defaults that it has in some class
-    for cls in _classes(tree, layout, release):
+    for cls in classes(tree, layout, release):
         for name, field in source.fields(cls).items():
             fields.setdefault(name, set()).add(json.dumps(field.get("default", _NONE)))
-    functions = [one for path in _files(tree, layout.builders, release) for one in _functions(path)]
+    functions = [one for path in files(tree, layout.builders, release) for one in _functions(path)]
     renames = framework.renames
     assigned = _assigned(functions, layout.names, all_conditions=renames)
     if layout.builders and not assigned:
@@ -77,7 +77,6 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
         facts["unknown"] = sorted(uncertain & known)
         facts["sets"] = sorted(sets & known)
     facts["behaviours"] = [name for name, does in _BEHAVIOURS.items() if any(map(does, functions))]
-    facts["refusals"] = list(_refusals(_files(tree, layout.refusing, release)))
     return facts
 
 
@@ -99,7 +98,8 @@ def transformers_fields() -> set[str]:
     return set(store["training_arguments"])
 
 
-def _files(tree: Path, parts: Iterable[SourcePart], release: str | None) -> Iterator[Path]:
+def files(tree: Path, parts: Iterable[SourcePart], release: str | None) -> Iterator[Path]:
+    """The files of these parts in a release."""
     for part in parts:
         if is_of(part, release):
             found = sorted(tree.glob(part.what))
@@ -116,10 +116,10 @@ class _Class(NamedTuple):
     module: source.Module
 
 
-def _classes(tree: Path, layout: SourceLayout, release: str | None) -> list[ast.ClassDef]:
+def classes(tree: Path, layout: SourceLayout, release: str | None) -> list[ast.ClassDef]:
     """The classes that a recipe is read into, and those below them in the framework."""
     known: dict[str, list[_Class]] = {}
-    for path in _files(tree, layout.modules, release):
+    for path in files(tree, layout.modules, release):
         module = source.parse(path)
         for node in ast.walk(module):
             if isinstance(node, ast.ClassDef):
@@ -269,7 +269,7 @@ def _is_own(call: ast.Call, defined: set[str]) -> bool:
 def _with_words(assigned: Assigned, tree: Path) -> Assigned:
     """Expressions with the words of an enumeration instead of a loop over it."""
     enumeration = "CustomSupportedOptimizers"
-    (path, *_) = _files(tree, [SourcePart("**/axolotl/utils/schemas/enums.py")], None)
+    (path, *_) = files(tree, [SourcePart("**/axolotl/utils/schemas/enums.py")], None)
     members = source.find(source.parse(path), enumeration).body
     words = [source.literal(node.value, {}) for node in members if isinstance(node, ast.Assign)]
     loop = f"[opt.value for opt in {enumeration}]"
@@ -287,40 +287,3 @@ def _plain(expression: str) -> str:
     """``getattr(cfg, 'x')`` as ``cfg.x``; that a config has an attribute goes without saying."""
     expression = re.sub(r"getattr\(cfg, '(\w+)'(?:, None)?\)", r"cfg.\1", expression)
     return re.sub(r"hasattr\(cfg, '\w+'\) and ", "", expression)
-
-
-# ----------------------------------------------------------------------------------------------------------- refusals
-
-
-_NO_FSDP = ["data.get('fsdp')"]
-
-
-def _refusals(paths: Iterable[Path]) -> Iterator[Facts]:
-    """Why a recipe with DeepSpeed is rejected: messages with conditions that are about DeepSpeed.
-
-    A release that no longer takes ``fsdp`` at all does not mention DeepSpeed.
-    """
-    receivers = dict.fromkeys(("training_args", "finetuning_args", "model_args", "data_args", "self"), "")
-    for path in paths:
-        for function in _functions(path):
-            messages = [message for message, _ in source.refusals(function, receivers, all_conditions=False)]
-            raising = [one for one in source.statements(function) if _raises(one.node)]
-            for message, statement in zip(messages, raising, strict=True):
-                only_if = [source.text(test, statement.names, receivers) for test in statement.only_if]
-                only_if += list(_otherwise_returned(function, statement, receivers))
-                if only_if == _NO_FSDP or any("deepspeed" in condition for condition in only_if):
-                    yield {"message": message, "only_if": only_if}
-
-
-def _raises(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and bool(node.exc.args)
-
-
-def _otherwise_returned(function: ast.FunctionDef, statement: source.Statement, receivers: Facts) -> Iterator[str]:
-    """The conditions under which a function has not returned before a statement."""
-    for earlier in source.statements(function):
-        if earlier.node is statement.node:
-            return
-        if isinstance(earlier.node, ast.Return) and earlier.only_if:
-            tests = (f"({source.text(test, earlier.names, receivers)})" for test in earlier.only_if)
-            yield f"not ({' and '.join(tests)})"

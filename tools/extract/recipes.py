@@ -175,11 +175,7 @@ def _tables(facts: Facts) -> Facts:
     """The facts of a release as tables of named records, as the change log takes them."""
     tables: Facts = {}
     for name, known in facts.items():
-        if name == "refusals":  # one message may have several places
-            tables[name] = {one["message"]: {"only_if": []} for one in known}
-            for one in known:
-                tables[name][one["message"]]["only_if"].append(one["only_if"])
-        elif isinstance(known, dict):
+        if isinstance(known, dict):
             tables[name] = {key: {"uses" if name == "arguments" else "default": value} for key, value in known.items()}
         else:
             tables[name] = {key: {} for key in known}
