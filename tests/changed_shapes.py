@@ -896,6 +896,19 @@ OF_TRL = (
     ),
     Change("a field is made from a table", CONFIG, "= 10", "= field(**STEPS)", "a default is given by field(**STEPS)"),
 )
+OF_TRL_CLASSES = (
+    Change("the configs are moved", "trl/trainer/base_config.py", "", "", "_BaseConfig, whose fields are not read"),
+    Change(
+        "a base is renamed",
+        CONFIG,
+        "import _BaseConfig",
+        "import Base",
+        "inherits from _BaseConfig, which is not found",
+    ),
+    Change(
+        "a field is made from a table", CONFIG, "= 1024", "= field(**LENGTH)", "a default is given by field(**LENGTH)"
+    ),
+)
 
 RELEASES = {
     "transformers": (TRANSFORMERS, OF_TRANSFORMERS),
@@ -906,7 +919,8 @@ RELEASES = {
     "axolotl": (made_sources.AXOLOTL, OF_AXOLOTL),
     "llamafactory": (made_sources.LLAMA_FACTORY, OF_LLAMA_FACTORY),
     "ms-swift": (made_sources.MS_SWIFT, OF_MS_SWIFT),
-    "trl": (made_sources.TRL, OF_TRL),
+    "recipes of trl": (made_sources.TRL, OF_TRL),
+    "trl": (made_sources.TRL_CLASSES, OF_TRL_CLASSES),
 }
 
 
@@ -1031,5 +1045,9 @@ HARMLESS = {
             "    def hand_on(self):\n        log(self)\n\n    def load_args",
         ),
     ),
-    "trl": (Harmless("a docstring", CONFIG, "    packing", '    """Config of SFT."""\n    packing'),),
+    "recipes of trl": (Harmless("a docstring", CONFIG, "    packing", '    """Config of SFT."""\n    packing'),),
+    "trl": (
+        Harmless("a docstring", CONFIG, "    max_length", '    """Config of SFT."""\n    max_length'),
+        Harmless("a helper", CONFIG, "@dataclass\nclass SFTConfig", f"{_MATCHING}@dataclass\nclass SFTConfig"),
+    ),
 }

@@ -447,3 +447,52 @@ class ScriptArguments:
     dataset_name: str | None = None
 """,
 }
+
+# ----------------------------------------------------------------------------------------------------------------- trl
+
+TRL_CLASSES = {
+    "trl/__init__.py": '_import_structure = {"trainer": ["SFTConfig"]}\nfrom .trainer import KTOConfig\n',
+    "trl/trainer/base_config.py": """
+from transformers import TrainingArguments
+
+@dataclass
+class _BaseConfig(TrainingArguments):
+    bf16: bool | None = field(default=None, metadata={"help": "16 bits"})
+
+    def __post_init__(self):
+        self.bf16 = not (self.fp16) if self.bf16 is None else self.bf16
+        super().__post_init__()
+""",
+    "trl/trainer/sft_config.py": """
+from .base_config import _BaseConfig
+
+@dataclass
+class SFTConfig(_BaseConfig):
+    max_length: int | None = 1024
+    max_seq_length: int | None = None
+    loss_type: str = field(default="nll", metadata={"choices": ["nll", "dft"]})
+
+    def __post_init__(self):
+        if self.max_seq_length is not None:
+            warnings.warn("`max_seq_length` is deprecated and will be removed. Use `max_length` instead.")
+        warnings.warn("`loss_type` is deprecated. Use `another_class` instead.")
+
+class ClosedConfig(_BaseConfig):
+    more: int = 1
+""",
+    "trl/experimental/kto/kto_config.py": """
+from ...trainer.base_config import _BaseConfig
+
+@dataclass
+class KTOConfig(_BaseConfig):
+    beta: float = 0.1
+""",
+    "trl/experimental/kto/__init__.py": "from .kto_config import KTOConfig\n",
+    "trl/trainer/kto_config.py": """
+from ..experimental.kto import KTOConfig as _KTOConfig
+
+@dataclass
+class KTOConfig(_KTOConfig):
+    pass
+""",
+}

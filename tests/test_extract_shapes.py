@@ -23,14 +23,16 @@ def check(library, tree):
         store = command.LIBRARIES[library].STORE
         release = json.loads(store.read_text(encoding="utf-8"))["releases"][-1]
         return command.main([library, release, "--check", "--tree", str(tree)])
-    name = next(name for name, one in recipes.FRAMEWORKS.items() if one.package == library)
-    return recipes.main([library, recipes.known(name)[-1], "--check", "--tree", str(tree)])
+    package = library.removeprefix("recipes of ")
+    name = next(name for name, one in recipes.FRAMEWORKS.items() if one.package == package)
+    return recipes.main([package, recipes.known(name)[-1], "--check", "--tree", str(tree)])
 
 
 def facts(library, tree):
     if library in command.LIBRARIES:
         return command.LIBRARIES[library].extract(tree)
-    framework = next(one for one in recipes.FRAMEWORKS.values() if one.package == library)
+    package = library.removeprefix("recipes of ")
+    framework = next(one for one in recipes.FRAMEWORKS.values() if one.package == package)
     return recipes.extract(framework, tree, None)
 
 

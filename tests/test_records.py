@@ -42,6 +42,7 @@ FILES = {
     "trainer_overlay": records.TrainerOverlay,
     "lightning": records.StackStore,
     "transformers": records.StackStore,
+    "trl": records.StackStore,
 }
 # What records.py imports for the type checker alone.
 ELSEWHERE = {"Library": Literal[LIBRARIES], "Stack": Literal[STACKS], "Stage": Literal[STAGES]}

@@ -20,7 +20,7 @@ JsonObject = dict[str, JsonValue]
 # The defaults of parameters, each of its parameter's own type; "$required" where there is none.
 Defaults = dict[str, Any]
 
-StackLibrary = Literal["transformers", "accelerate", "lightning"]
+StackLibrary = Literal["transformers", "accelerate", "lightning", "trl"]
 JsonType = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
 TorchFamily = Literal["optimizers", "schedulers"]
 NumberType = Literal["integer", "float"]
@@ -31,6 +31,7 @@ StackTable = Literal[
     "launch_arguments", "yaml", "sagemaker", "launchers", "words", "beside_file",
     "strategy", "strategy_config", "trainer_names", "fabric_names",
     "fsdp_variables", "fsdp_plugin", "fsdp_config",
+    "classes", "fields",
 ]  # fmt: skip
 Bound = Literal["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
 ModelTable = Literal["hidden_sizes", "chosen_experts"]
@@ -141,7 +142,7 @@ Trait = TypedDict("Trait", {"since": str, "until": str, "is": "str | int"}, tota
 class Store(TypedDict):
     """What was extracted from every release of a library."""
 
-    library: Library | Literal["lightning", "torch"]
+    library: Library | Literal["lightning", "torch", "trl"]
     releases: list[str]  # oldest first
 
 
@@ -200,7 +201,7 @@ class StackFacts(Dated, total=False):
     # requires
     minimum: str  # the oldest release that is taken
     prepares: bool  # whether Accelerate prepares the engine of the Trainer
-    # training_arguments, plugin, launch_arguments, yaml, sagemaker, beside_file, strategy
+    # training_arguments, plugin, launch_arguments, yaml, sagemaker, beside_file, strategy, fields
     type: str  # as Python declares it
     default: Any  # of the field's own type
     default_is: str  # the expression of a default that is not a constant
@@ -229,10 +230,17 @@ class StackFacts(Dated, total=False):
     # fsdp_config, which has versions, too
     flag_for: list[int]  # the versions for which the text must be true or false
     policy_number: int  # of the policy for which the key counts
+    # classes
+    bases: list[str]  # in trl, or the name of a class of another library
+    exported: bool  # `from trl import` takes it
+    # fields, beside what training_arguments has
+    aliases: list[str]  # of the flag
+    if_null: str  # the expression that stands in for null
+    replaced_by: str  # the field that a warning names instead
 
 
 class StackStore(Store, total=False):
-    """``transformers.json``, ``accelerate.json`` or ``lightning.json``, none of which has every table."""
+    """``transformers.json``, ``accelerate.json``, ``lightning.json`` or ``trl.json``, none of which has every table."""
 
     fills: dict[str, StackFacts]
     overwrites: dict[str, StackFacts]
@@ -255,6 +263,8 @@ class StackStore(Store, total=False):
     strategy_config: dict[str, StackFacts]
     trainer_names: dict[str, StackFacts]
     fabric_names: dict[str, StackFacts]
+    classes: dict[str, StackFacts]
+    fields: dict[str, StackFacts]
 
 
 class StackBehaviour(Dated, total=False):

@@ -19,7 +19,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from tools.extract import accelerate, deepspeed, lightning, models, torch, transformers
+from tools.extract import accelerate, deepspeed, lightning, models, torch, transformers, trl
 from tools.extract.reading import (
     ExtractionError,
     Parser,
@@ -66,6 +66,7 @@ LIBRARIES: dict[str, Library] = {
     "lightning": lightning,
     "torch": torch,
     "models": models,  # of transformers
+    "trl": trl,
 }
 
 

@@ -346,13 +346,20 @@ def _read(expression: ast.expr) -> set[str]:
 
 def _bare(value: ast.expr | None) -> dict[str, Any]:
     """``const`` in the metadata of a field, which HfArgumentParser gives to argparse."""
-    metadata = keyword(value, "metadata") if isinstance(value, ast.Call) else None
-    if not isinstance(metadata, ast.Dict):
+    found = metadata(value, "const")
+    return {"bare": found["const"]} if found else {}
+
+
+def metadata(value: ast.expr | None, *names: str) -> dict[str, Any]:
+    """Items of these names in the metadata of a field; HfArgumentParser gives all that are there to argparse."""
+    display = keyword(value, "metadata") if isinstance(value, ast.Call) else None
+    if not isinstance(display, ast.Dict):
         return {}
-    for key, given in zip(metadata.keys, metadata.values, strict=True):
-        if isinstance(key, ast.Constant) and key.value == "const":
-            return {"bare": ast.literal_eval(given)}
-    return {}
+    return {
+        key.value: ast.literal_eval(given)
+        for key, given in zip(display.keys, display.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value in names
+    }
 
 
 def default(value: ast.expr | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ NOUNS = {
     "arguments": "training argument",
     "behaviours": "behaviour",
     "beside_file": "setting beside deepspeed_config_file",
+    "classes": "class of arguments",
     "chosen_experts": "model type with chosen experts",
     "defaults": "default",
     "fields": "field",
