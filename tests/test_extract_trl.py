@@ -36,7 +36,7 @@ def test_fields_are_those_that_a_dataclass_declares(tmp_path):
 
 def test_a_base_that_is_not_read_is_another_layout(tmp_path):
     moved = made_sources.TRL_CLASSES["trl/trainer/sft_config.py"].replace("from .base_config", "from .bases")
-    with pytest.raises(LookupError, match="inherits from Unread, which is not found"):
+    with pytest.raises(LookupError, match="inherits from Unread, whose fields are not read"):
         extracted(tmp_path, **{"trl/trainer/sft_config.py": moved.replace("_BaseConfig", "Unread")})
 
 

@@ -38,14 +38,16 @@ from ds_lint.rule_pages import pages
 from ds_lint.semantics.basis import Basis
 from ds_lint.session.absent_names import documents_with_absent_names
 from ds_lint.session.launch_variables import LaunchVariables
+from ds_lint.session.launched_words import documents_with_refused_words
 from ds_lint.session.material import linted
 from ds_lint.session.options import Options
 from ds_lint.session.session import Session
 from ds_lint.source import documents
 from ds_lint.source.absent_name import AbsentName
 from ds_lint.source.absent_name import document_of as document_with_names
-from ds_lint.source.document import Document
+from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.files import ON_DISK
+from ds_lint.source.launched_words import LaunchedWords
 from ds_lint.targets.combination import pins_of
 from ds_lint.targets.requirements_file import requirements
 from tools import runs
@@ -134,11 +136,13 @@ def names_of(example: pages.Example) -> Document:
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        found = documents_with_absent_names(
-            [str(Path(folder, SHELL_NAME))], [], [], Session(Options(paths=[])), at_once
-        )
-    names = [issue for one in found for issue in one.issues if isinstance(issue, AbsentName)]
-    return document_with_names(SHELL_NAME, example.config, names)
+        paths, session = [str(Path(folder, SHELL_NAME))], Session(Options(paths=[]))
+        found = documents_with_absent_names(paths, [], [], session, at_once)
+        found += documents_with_refused_words(paths, [], session, at_once)
+    issues: list[SyntaxIssue] = [
+        issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, LaunchedWords))
+    ]
+    return document_with_names(SHELL_NAME, example.config, issues)
 
 
 def fixed(example: pages.Example, rule: Rule, safeties: tuple[str, ...]) -> str:

@@ -113,7 +113,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_call, ("calls",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
-    (_has_absent_names, ("names",)),
+    (_has_absent_names, ("agreement", "launched_words", "names")),
 )
 
 # Those whose rules look at one key and its value: what they find in a fragment holds whatever other keys it gets.

@@ -63,9 +63,12 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS611", "training-arguments-refused", severity="error", effects=("rejected", "risk"))
+@rule("DS611", "training-arguments-refused", severity="error", effects=("rejected", "risk", "ignored"), also_on="names")
 def training_arguments_refused(config: Config) -> Iterator[Problem]:
     """Training arguments that TrainingArguments or the Trainer rejects."""
+    if config.foreign == "names":
+        yield from _refused_in_launches(config)
+        return
     if _prepare(config) is None:
         return
     from ds_lint.semantics.arguments import refusals
@@ -101,6 +104,16 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
             related=[Related(span, f"did you mean {meant}?", document.path)] if document and span else [],
             subject=name,
         )
+
+
+def _refused_in_launches(config: Config) -> Iterator[Problem]:
+    """Fields of other releases, and values that the parser of a script rejects, at their words in launches."""
+    from ds_lint.checks.launched_words import other_release_problem, value_problem
+    from ds_lint.semantics.launched_refusals import launched_refusals
+
+    for one in launched_refusals(config):
+        if one.is_training:
+            yield (other_release_problem if one.word.what == "unknown" else value_problem)(one, config)
 
 
 @rule("DS612", "mixed-precision-conflict", severity="error", effects=("rejected",), keys=("fp16", "bf16"))

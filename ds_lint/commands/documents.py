@@ -16,6 +16,7 @@ from ds_lint.targets.text import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeVar
 
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.session.context import LintContext
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ds_lint.session.options import Options
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
+
+    _Result = TypeVar("_Result")
 
 STANDARD_INPUT = "-"
 
@@ -248,16 +251,20 @@ def linted_names(
     session: Session,
     unreadable: list[Complaint],
 ) -> list[tuple[FileReport, LintContext]]:
-    """The reports on the files with names that lead nowhere."""
+    """The reports on the files with names that lead nowhere, and with words that scripts refuse."""
     paths = [path for path in options.paths if path != STANDARD_INPUT and not path.endswith(JSON)]
     if not paths:
         return []
     from ds_lint.session.absent_names import documents_with_absent_names  # a config alone names none
+    from ds_lint.session.launched_words import documents_with_refused_words
+    from ds_lint.source.absent_name import joined
 
-    names = documents_with_absent_names(
-        paths, found, projects, session, lambda work, path: unless_it_fails(work, path, unreadable)
-    )
-    return [one for document in names if (one := _linted(document, session, unreadable)) is not None]
+    def or_complain(work: Callable[[], _Result], path: str) -> _Result | None:
+        return unless_it_fails(work, path, unreadable)
+
+    names = documents_with_absent_names(paths, found, projects, session, or_complain)
+    words = documents_with_refused_words(paths, projects, session, or_complain)
+    return [one for document in joined([*names, *words]) if (one := _linted(document, session, unreadable)) is not None]
 
 
 def linted_documents(

@@ -20,13 +20,15 @@ class Rule:
 
     ``keys`` are the top-level keys without any of which it cannot fire. ``is_default`` is false for advice and other
     information that is off unless it is selected. ``preview`` is the release of ds-lint in which a rule entered
-    preview, in which it is off without `preview = true`; None for a rule that is stable. ``alone_on`` names the kind of
-    file that is not a config, which no other rule checks. The problems of a rule that ``is_elsewhere`` are about a
-    script or a launch: they are shown at the first of their related places, and the config is a related place.
+    preview, in which it is off without `preview = true`; None for a rule that is stable. ``alone_on`` names the
+    kind of file that is not a config, which no other rule checks, and ``also_on`` one that it checks besides
+    configs. The problems of a rule that ``is_elsewhere`` are about a script or a launch: they are shown at the
+    first of their related places, and the config is a related place.
     """
 
     __slots__ = (
         "alone_on",
+        "also_on",
         "check",
         "code",
         "effects",
@@ -52,6 +54,7 @@ class Rule:
         *,
         kind: Kind = "config",
         alone_on: Foreign | None = None,
+        also_on: Foreign | None = None,
         is_default: bool = True,
         preview: str | None = None,
         is_elsewhere: bool = False,
@@ -64,6 +67,7 @@ class Rule:
         self.family = check.__module__.rpartition(".")[2]  # the module in ds_lint/checks
         self.kind = kind
         self.alone_on = alone_on
+        self.also_on = also_on
         self.preview = preview
         self.check = check
         self.is_default = is_default
@@ -85,6 +89,7 @@ def rule(
     keys: tuple[str, ...] = (),
     kind: Kind = "config",
     alone_on: Foreign | None = None,
+    also_on: Foreign | None = None,
     default: bool = True,
     preview: str | None = None,
     elsewhere: bool = False,
@@ -101,6 +106,7 @@ def rule(
             check,
             kind=kind,
             alone_on=alone_on,
+            also_on=also_on,
             is_default=default,
             preview=preview,
             is_elsewhere=elsewhere,

@@ -30,7 +30,7 @@ StackTable = Literal[
     "fills", "overwrites", "inserts", "refusals", "required", "requires", "training_arguments", "plugin",
     "launch_arguments", "yaml", "sagemaker", "launchers", "words", "beside_file",
     "strategy", "strategy_config", "trainer_names", "fabric_names",
-    "fsdp_variables", "fsdp_plugin", "fsdp_config",
+    "fsdp_variables", "fsdp_plugin", "fsdp_config", "options", "seq2seq_arguments",
     "classes", "fields",
 ]  # fmt: skip
 Bound = Literal["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
@@ -201,7 +201,7 @@ class StackFacts(Dated, total=False):
     # requires
     minimum: str  # the oldest release that is taken
     prepares: bool  # whether Accelerate prepares the engine of the Trainer
-    # training_arguments, plugin, launch_arguments, yaml, sagemaker, beside_file, strategy, fields
+    # training_arguments, seq2seq_arguments, plugin, launch_arguments, yaml, sagemaker, beside_file, strategy, fields
     type: str  # as Python declares it
     default: Any  # of the field's own type
     default_is: str  # the expression of a default that is not a constant
@@ -249,6 +249,8 @@ class StackStore(Store, total=False):
     required: dict[str, StackFacts]
     requires: dict[str, StackFacts]
     training_arguments: dict[str, StackFacts]
+    seq2seq_arguments: dict[str, StackFacts]
+    options: dict[str, StackFacts]
     plugin: dict[str, StackFacts]
     launch_arguments: dict[str, StackFacts]
     yaml: dict[str, StackFacts]

@@ -25,8 +25,8 @@ _GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
 # Methods of a parser by which it gets no option, or one that ``add_argument`` shows.
 _KNOWN = frozenset({
     "add_argument", "add_subparsers", "description", "epilog", "error", "exit", "format_help", "format_usage",
-    "get_default", "parse_args", "parse_args_into_dataclasses", "parse_json_file", "parse_known_args",
-    "parse_yaml_file", "print_help", "print_usage", "prog", "set_defaults", *_GROUPS,
+    "get_default", "parse_args", "parse_args_and_config", "parse_args_into_dataclasses", "parse_json_file",
+    "parse_known_args", "parse_yaml_file", "print_help", "print_usage", "prog", "set_defaults", *_GROUPS,
 })  # fmt: skip
 _ANYTHING = ("...", "A...")  # ``nargs`` that may take options for values
 _FILES = ("parse_json_file", "parse_yaml_file")
@@ -48,10 +48,12 @@ class ScriptParser(NamedTuple):
 
 def script_parsers(trained: TrainedNames, imported: ImportedNames) -> Iterator[ScriptParser]:
     """The parsers of a script of which all options are known."""
-    yield from _ParserReader(trained, imported).read()
+    yield from ParserReader(trained, imported).read()
 
 
-class _ParserReader:
+class ParserReader:
+    """Follows the parsers of a module to all that is done with them."""
+
     def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
         self.names = trained.names
         self.trained = trained
@@ -59,26 +61,28 @@ class _ParserReader:
         self.followed: set[tuple[str, ast.AST | None]] = set()  # names of a parser, and whose they are
 
     def read(self) -> Iterator[ScriptParser]:
-        if self._changes_words():
+        """The parsers that certainly read the words of the script."""
+        if self.changes_words():
             return
         yield from self._by_place()
         for call in self.names.calls:
             method = getattr(call.func, "attr", "")
-            if method == "parse_args" and self._reads_words(call):
+            if method == "parse_args" and self.reads_words(call):
                 yield from self._of_argparse(call)
-            elif method == "parse_args_into_dataclasses" and self._reads_words(call):
+            elif method == "parse_args_into_dataclasses" and self.reads_words(call):
                 yield from self._of_dataclasses(call)
-            elif self._full_name(call) == "typer.run" and self._runs(call):
+            elif self.full_name(call) == "typer.run" and self.runs(call):
                 yield from self._of_typer(call)
-            elif isinstance(call.func, ast.Name) and not call.args and not call.keywords and self._runs(call):
+            elif isinstance(call.func, ast.Name) and not call.args and not call.keywords and self.runs(call):
                 yield from self._of_click(call)
 
-    def _full_name(self, call: ast.Call) -> str:
+    def full_name(self, call: ast.Call) -> str:
+        """What is called, with the module that it is imported from."""
         return self.imported.full_name(dotted_name(call.func))
 
     # ------------------------------------------------------------------------------------------------ the words of it
 
-    def _changes_words(self) -> bool:
+    def changes_words(self) -> bool:
         """Whether the script may change ``sys.argv``, or hand it to what does."""
         if "argv" in self.imported.names or "sys.argv" in self.trained.stores:
             return True
@@ -99,21 +103,21 @@ class _ParserReader:
         for use in self.names.uses.get("sys.argv", []):
             around = self.names.parents.get(use)
             index = literal(around.slice) if isinstance(around, ast.Subscript) else None
-            if type(index) is int and index > 0 and isinstance(around, ast.Subscript) and self._runs(around):
+            if type(index) is int and index > 0 and isinstance(around, ast.Subscript) and self.runs(around):
                 yield ScriptParser("word", ast.unparse(around), place(around), ())
                 return
 
     def _texts(self) -> Iterator[str]:
         return (one.value for one in self.names.every(ast.Constant) if isinstance(one.value, str))
 
-    def _reads_words(self, call: ast.Call) -> bool:
+    def reads_words(self, call: ast.Call) -> bool:
         """Whether a call gets the whole command line, and refuses what is left."""
         given = [*call.args[:1], *(one.value for one in call.keywords if one.arg == "args")]
         if any(one.arg not in ("args", "look_for_args_file") for one in call.keywords) or len(call.args) > 1:
             return False
         return all(ast.unparse(one) in ("None", "sys.argv[1:]") for one in given)
 
-    def _runs(self, node: ast.AST) -> bool:
+    def runs(self, node: ast.AST) -> bool:
         """Whether a call certainly runs, and nothing catches that it ends the script."""
         below = node
         while (around := self.names.parents.get(below)) is not None:
@@ -125,20 +129,20 @@ class _ParserReader:
     # ------------------------------------------------------------------------------------------------------- argparse
 
     def _of_argparse(self, call: ast.Call) -> Iterator[ScriptParser]:
-        made = self._made(call)
-        if made is None or self._full_name(made) != "argparse.ArgumentParser" or not self._runs(call):
+        made = self.made(call)
+        if made is None or self.full_name(made) != "argparse.ArgumentParser" or not self.runs(call):
             return
         given = {one.arg for one in made.keywords}
         if given & {None, "parents", "prefix_chars"} or made.args[1:]:
             return
         options = self._options()
         self.followed.clear()
-        if options is None or not self._is_followed(made):
+        if options is None or not self.is_followed(made):
             return
         abbreviates = keyword(made, "allow_abbrev") is None
         yield ScriptParser("parser", written(call.func), place(call.func), _taken(options, abbreviates=abbreviates))
 
-    def _made(self, call: ast.Call) -> ast.Call | None:
+    def made(self, call: ast.Call) -> ast.Call | None:
         """What makes the parser whose method is called."""
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         for _ in range(_DEPTH):
@@ -163,7 +167,7 @@ class _ParserReader:
 
     def _adds_config(self, call: ast.Call) -> bool:
         """Whether a call adds the options of DeepSpeed, and returns the parser."""
-        return self._full_name(call) == "deepspeed.add_config_arguments"
+        return self.full_name(call) == "deepspeed.add_config_arguments"
 
     def _passes_on(self, name: str, value: ast.expr) -> bool:
         """Whether a call returns the parser that it is given: ``parser = add_options(parser)``."""
@@ -187,7 +191,7 @@ class _ParserReader:
         found += [str(one.value) for one in self.names.every(ast.Constant) if one.value in LOCAL_RANK]
         return found
 
-    def _is_followed(self, made: ast.expr, depth: int = _DEPTH) -> bool:
+    def is_followed(self, made: ast.expr, depth: int = _DEPTH) -> bool:
         """Whether all that is done with a parser shows: its methods, and own functions that it is given to."""
         around = self.names.parents.get(made)
         if depth == 0:
@@ -195,11 +199,11 @@ class _ParserReader:
         if isinstance(around, ast.Attribute):
             return self._is_known_method(around, depth)
         if isinstance(around, ast.Call) and self._adds_config(around):
-            return self._is_followed(around, depth - 1)
+            return self.is_followed(around, depth - 1)
         if isinstance(around, ast.Return):
             scope = self.names.places[made].scope
             calls = self.trained.calls_of(scope) if isinstance(scope, _FUNCTIONS) else []
-            return bool(calls) and all(self._is_followed(call, depth - 1) for call in calls)
+            return bool(calls) and all(self.is_followed(call, depth - 1) for call in calls)
         if (
             not isinstance(around, ast.Assign)
             or len(around.targets) != 1
@@ -221,7 +225,7 @@ class _ParserReader:
         if isinstance(around, ast.Attribute):
             return self._is_known_method(around, depth)
         if isinstance(around, ast.Return):
-            return self._is_followed(use, depth - 1)
+            return self.is_followed(use, depth - 1)
         given_by = around.arg if isinstance(around, ast.keyword) else None
         call = self.names.parents.get(around) if isinstance(around, ast.keyword) else around
         if not isinstance(call, ast.Call) or depth == 0:
@@ -243,15 +247,15 @@ class _ParserReader:
             return False
         call = self.names.parents.get(method)
         if method.attr in _GROUPS and isinstance(call, ast.Call):
-            return isinstance(self.names.parents.get(call), ast.Expr) or self._is_followed(call, depth - 1)
+            return isinstance(self.names.parents.get(call), ast.Expr) or self.is_followed(call, depth - 1)
         return True
 
     # ------------------------------------------------------------------------------------------------ other parsers
 
     def _of_dataclasses(self, call: ast.Call) -> Iterator[ScriptParser]:
         """``HfArgumentParser`` of classes that the module writes out, or of transformers' own."""
-        made = self._made(call)
-        full = self._full_name(made) if made is not None else ""
+        made = self.made(call)
+        full = self.full_name(made) if made is not None else ""
         if made is None or not full.startswith("transformers.") or not full.endswith(".HfArgumentParser"):
             return
         given = made.args[0] if made.args else keyword(made, "dataclass_types")
@@ -260,11 +264,11 @@ class _ParserReader:
         known = [name for one in fields if one is not None for name in one]
         options = self._options()
         self.followed.clear()
-        if not fields or None in fields or options is None or not self._is_followed(made):
+        if not fields or None in fields or options is None or not self.is_followed(made):
             return
         options += [f"--{name}" for name in known] + [f"--{name.replace('_', '-')}" for name in known]
         function, where = written(call.func), place(call.func)
-        if self._runs(call):
+        if self.runs(call):
             yield ScriptParser("parser", function, where, _taken(options, abbreviates=True))
         elif (test := self._reads_file_instead(call)) is not None:
             yield ScriptParser("file", function, place(test), ())
@@ -295,7 +299,7 @@ class _ParserReader:
         around = self.names.parents.get(node)
         while isinstance(around, (ast.Assign, ast.Tuple)):
             node, around = around, self.names.parents.get(around)
-        if not isinstance(around, ast.If) or node not in around.orelse or not self._runs(around):
+        if not isinstance(around, ast.If) or node not in around.orelse or not self.runs(around):
             return None
         test, reads = around.test, [getattr(one, "attr", "") for one in ast.walk(ast.Module(around.body, []))]
         is_idiom = (
@@ -311,7 +315,7 @@ class _ParserReader:
         if len(functions) != 1:
             return
         decorators = [one for one in functions[0].decorator_list if isinstance(one, ast.Call)]
-        full = [self._full_name(one) for one in decorators]
+        full = [self.full_name(one) for one in decorators]
         if len(decorators) != len(functions[0].decorator_list) or "click.command" not in full:
             return
         if any(name not in ("click.command", "click.option", "click.argument") for name in full):

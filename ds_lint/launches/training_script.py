@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.argument_classes import TRL, dataclass_fields
+from ds_lint.launches.command_lines import command_line
 from ds_lint.launches.later_changes import later_changes
 from ds_lint.launches.model_sources import SourceReader
 from ds_lint.launches.notebook_python import environment_changes
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.later_changes import LaterChanges
     from ds_lint.launches.model_sources import ModelSource
     from ds_lint.launches.notebook_python import EnvironmentChange
+    from ds_lint.launches.parser_options import CommandLine
     from ds_lint.launches.script_calls import ScriptCalls
     from ds_lint.launches.script_modules import FindModule
     from ds_lint.launches.script_options import ScriptArgument
@@ -69,7 +71,7 @@ class TrainingScript(NamedTuple):
     first line that connects the ranks, and ``config_line`` the one that takes the config which it names; the last line
     of all if a function has them. ``environment`` are the variables that it sets. ``path`` is that of the module of the
     project that does all this, where the script only calls it, and ``caller`` is the text of that script; else both are
-    "".
+    "". ``command_line`` is how it reads its command line, if that is certain.
     """
 
     stack: Stack | None
@@ -97,6 +99,7 @@ class TrainingScript(NamedTuple):
     environment: tuple[EnvironmentChange, ...] = ()
     path: str = ""
     caller: str = ""
+    command_line: CommandLine | None = None
 
     @property
     def depends_on_flags(self) -> bool:
@@ -106,7 +109,11 @@ class TrainingScript(NamedTuple):
 
     def with_more_flags(self) -> TrainingScript:
         """The same, where what parses the command line may get other flags too."""
-        return self._replace(ways=tuple(way._replace(is_open=way.is_open or way.takes_flags) for way in self.ways))
+        line = self.command_line
+        return self._replace(
+            ways=tuple(way._replace(is_open=way.is_open or way.takes_flags) for way in self.ways),
+            command_line=None if line is None else line._replace(requires_all=False),
+        )
 
 
 def read_training_script(text: str, path: str = "", find: FindModule | None = None) -> TrainingScript | None:
@@ -192,6 +199,7 @@ def _read(module: ScriptModule) -> TrainingScript:
         engine_line=_first_line(names, [call for call in names.calls if connects_ranks(call)]),
         config_line=_first_line(names, list(calls_with_config(module, options))),
         environment=environment_changes(names) if "environ" in module.text else (),
+        command_line=command_line(module, trained),
     )
 
 

@@ -68,7 +68,7 @@ def _that_concern(config: Config, rules: Iterable[Rule], keys: set[str]) -> list
     if (kind := _kind_of_own_rules(config)) is not None:
         return [rule for rule in rules if _concerns(rule, config, keys, kind)]
     if config.foreign is not None:
-        return [rule for rule in rules if rule.alone_on == config.foreign]
+        return [rule for rule in rules if config.foreign in (rule.alone_on, rule.also_on)]
     has_issues = bool(config.document.issues)
     has_keys = config.root.kind == "object" and not config.is_empty
     if config.document.is_fragment:

@@ -18,6 +18,7 @@ from ds_lint.project.tree import ProjectTree
 from ds_lint.session.launched import LaunchingProject
 from ds_lint.session.reached import project_of
 from ds_lint.source.absent_name import AbsentName, document_of, pattern_of
+from ds_lint.source.command_text import span_in_command
 from ds_lint.source.languages import YAML
 from ds_lint.source.tree import Span
 from ds_lint.targets.directories import repository_of
@@ -155,7 +156,7 @@ class _Reader:
         by = self._place(os.path.join(project.directory, file.path), tree)
         naming = NamedTogether(by, launch.cwd, names, may_be_shipped=_is_of_framework(facts))
         for absent in absent_files(naming, tree):
-            self.found.add(text, _span_behind(text.text, launch.line, absent.named.name), absent)
+            self.found.add(text, span_in_command(text.text, launch.line, pattern_of(absent.named.name)), absent)
 
     def add_module(self, path: str, directory: str) -> None:
         """Add what a module or a notebook names in Python."""
@@ -251,27 +252,6 @@ def _may_be_unread(one: NamedFile, facts: LaunchFacts) -> bool:
         )
         for flag in flags
     )
-
-
-def _span_behind(text: str, line: int, name: str) -> Span:
-    """The place of a name in a command that begins at a line, or before it; the line if it is in none."""
-    starts = [0]
-    for one in text.split("\n"):
-        starts.append(starts[-1] + len(one) + 1)
-    start = starts[min(line - 1, len(starts) - 2)]
-    end, number = start, line - 1
-    while number < len(starts) - 1:
-        end = starts[number + 1] - 1
-        number += 1
-        if not text[:end].rstrip(" \t").endswith(("\\", ",", "[", "(")):
-            break
-    word = pattern_of(name)
-    found = word.search(text, start, end)
-    if found is None:
-        others = list(word.finditer(text))
-        before = [one for one in others if one.start() < start]
-        found = before[-1] if before else others[0] if others else None
-    return Span(*found.span()) if found is not None else Span(start, max(end, start))
 
 
 def _inside(span: Span, text: str, name: str) -> Span:

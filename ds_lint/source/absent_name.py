@@ -6,6 +6,7 @@ import re
 
 from ds_lint.source.document import ABSENT, Document, SyntaxIssue
 from ds_lint.source.languages import language_of
+from ds_lint.source.launched_words import LaunchedWords
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -37,8 +38,8 @@ def pattern_of(name: str) -> re.Pattern[str]:
 
 
 def again(document: Document, text: str) -> Document:
-    """The same names in a changed text of a file, not a notebook, without those that are no longer in it."""
-    names: list[AbsentName] = []
+    """The same names and words in a changed text of a file, not a notebook, without those that are no longer in it."""
+    names: list[SyntaxIssue] = []
     position = 0
     for issue in document.issues:
         if isinstance(issue, AbsentName):
@@ -46,10 +47,22 @@ def again(document: Document, text: str) -> Document:
             if found is not None:
                 position = found.end()
                 names.append(AbsentName(Span(*found.span()), issue.found, issue.role, issue.taker, issue.nearest))
+        elif isinstance(issue, LaunchedWords):
+            names.append(issue.within(document.text, text))
     return document_of(document.path, text, names)
 
 
-def document_of(path: str, text: str, names: list[AbsentName], notebook: Notebook | None = None) -> Document:
+def joined(documents: list[Document]) -> list[Document]:
+    """One document of each file, with all that is wrong in it."""
+    found: dict[str, Document] = {}
+    for one in documents:
+        before = found.get(one.path)
+        issues = one.issues if before is None else [*before.issues, *one.issues]
+        found[one.path] = document_of(one.path, one.text, issues, one.notebook)
+    return list(found.values())
+
+
+def document_of(path: str, text: str, names: list[SyntaxIssue], notebook: Notebook | None = None) -> Document:
     """The file that has the names, as a document without a config."""
     document = Document(path, text, None, [*sorted(names, key=lambda one: one.span.start)])
     document.language = language_of(path)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NOT_UTF8 = "not-utf8"  # the kind of issue
 UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is
 ABSENT = "absent-name"  # of a file that is not in the project (``absent_name.py``)
+WORDS = "launched-words"  # that a script gets from a launch (``launched_words.py``)
 UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says
 
 
@@ -115,8 +116,8 @@ class Document:
 
     @property
     def is_of_names(self) -> bool:
-        """Whether this is a file with names that lead nowhere, whatever configs the file has beside them."""
-        return any(issue.kind == ABSENT for issue in self.issues)
+        """Whether this is a file with wrong names or words in launches, whatever configs the file has beside them."""
+        return any(issue.kind in (ABSENT, WORDS) for issue in self.issues)
 
     @property
     def has_config(self) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.extract import source
+from tools.extract import transformers_arguments as options
 from tools.extract import transformers_fsdp as fsdp
 from tools.extract.config_use import Use, collected, fill, inserts, overwrites
 from tools.extract.history import Facts, at, changes, merged
@@ -43,6 +44,7 @@ def extract(tree: Path) -> Facts:
     package = tree / LIBRARY
     integration = source.parse(_integration(package))
     arguments = source.parse(package / "training_args.py")
+    fields = source.own_fields(source.find(arguments, "TrainingArguments"))
     stages = {name: source.statements(source.find(integration, name)) for name in _STAGES}
     _verify_nothing_hides(integration)
     return {
@@ -51,7 +53,10 @@ def extract(tree: Path) -> Facts:
         "inserts": collected(_uses(stages, partial(inserts, receivers=_RECEIVERS))),
         "refusals": dict(_refusals(integration)),
         "requires": _requires(package, arguments),
-        "training_arguments": source.own_fields(source.find(arguments, "TrainingArguments")),
+        "training_arguments": fields,
+        "seq2seq_arguments": options.seq2seq_arguments(package),
+        "words": options.words(package, fields),
+        "options": options.options(package),
         "fsdp_config": {} if source.predates(package, fsdp.SINCE) else fsdp.config_keys(arguments),
     }
 

@@ -1,0 +1,97 @@
+"""The launches of a project that give a script words which its parser refuses, as documents for the rules."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from ds_lint.knowledge.keys import knowledge
+from ds_lint.project.launches import may_be_script, read_launches
+from ds_lint.semantics.parser_of_script import options_of
+from ds_lint.semantics.refused_words import refused_words
+from ds_lint.session.launched import LaunchingProject
+from ds_lint.session.reached import project_of
+from ds_lint.source.absent_name import document_of
+from ds_lint.source.command_text import span_in_command
+from ds_lint.source.launched_words import LaunchedWords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.project.launches import LaunchFile, UnlessItFails
+    from ds_lint.session.session import Session
+    from ds_lint.source.document import Document, SyntaxIssue
+
+_OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
+
+
+def documents_with_refused_words(
+    paths: Iterable[str],
+    projects: Sequence[LaunchingProject],
+    session: Session,
+    unless_it_fails: UnlessItFails,
+) -> list[Document]:
+    """The files with launches of which the words are refused: those of the projects, and those among these paths."""
+    reader = _Reader(session)
+    for project in projects:
+        for facts, file in project.seen:
+            unless_it_fails(lambda: reader.add(facts, file), file.path)  # noqa: B023 - called at once
+    for path in paths:
+        if os.path.isfile(path) and may_be_script(os.path.basename(path)):
+            unless_it_fails(lambda: reader.add_file(path), path)  # noqa: B023 - called at once
+    return reader.documents()
+
+
+class _Reader:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.found: dict[str, tuple[Document, list[SyntaxIssue]]] = {}
+        self.known: set[tuple[str, int, object]] = set()
+
+    def documents(self) -> list[Document]:
+        """The files, each with its launches."""
+        return [document_of(path, one.text, issues, one.notebook) for path, (one, issues) in self.found.items()]
+
+    def add_file(self, path: str) -> None:
+        """Add the launches of a file that the command line names."""
+        if self.session.forbids(path, is_folder=False):
+            return
+        directory = project_of(path)
+        if (file := read_launches(path, directory)) is not None:
+            for facts in LaunchingProject(directory).launches(file):
+                self.add(facts, file)
+
+    def add(self, facts: LaunchFacts, file: LaunchFile) -> None:
+        """Add a launch if the parser of its script refuses words."""
+        launch, script, document = facts.launch, facts.script, facts.document
+        line = script.command_line if script is not None else None
+        if line is None or launch.record is None or launch.only_file or _OF_TESTS.search(file.path):
+            return
+        span = span_in_command(document.text, launch.line, re.compile(r"(?!)"))
+        issue = LaunchedWords(
+            span,
+            launch.script or "",
+            launch.line,
+            tuple(launch.flags),
+            line,
+            is_whole=not launch.loose and not launch.cut_off,
+        )
+        key = (document.path, launch.line, issue.says)
+        if key in self.known or not any(_are_refused(issue, one) for one in self._releases(document.path)):
+            return
+        self.known.add(key)
+        self.found.setdefault(document.path, (document, []))[1].append(issue)
+
+    def _releases(self, path: str) -> list[Knowledge]:
+        choice = self.session.context(path).choice
+        return [knowledge(one) for one in dict.fromkeys((choice.newest, choice.oldest))]
+
+
+def _are_refused(issue: LaunchedWords, of: Knowledge) -> bool:
+    options = options_of(issue.command_line, of)
+    return options is not None and bool(
+        refused_words(issue.words, issue.command_line, options, is_whole=issue.is_whole)
+    )
