@@ -26,20 +26,26 @@ def reading_of(annotation: str, *, is_model: bool = False) -> dict[str, Any]:
         parts = list(_parts(ast.parse(annotation, mode="eval").body))
     except SyntaxError:
         return {}
-    texts = [part for part in parts if ast.unparse(part) != _NONE]
     if is_model:
-        return _of_model(texts)
-    if _is_named(texts, "str") and len(texts) > 1:
-        if len(parts) > 2:  # noqa: PLR2004 - with None, it depends on the order
-            return {}
-        texts = [part for part in texts if ast.unparse(part) != "str"]
-    if len(texts) != 1:
+        return _of_model([part for part in parts if ast.unparse(part) != _NONE])
+    part = _taken(parts)
+    if part is None:
         return {}
-    (part,) = texts
     if isinstance(part, ast.Subscript) and ast.unparse(part.value).split(".")[-1] in _LISTS:
-        inner = _single(part.slice)
-        return {**inner, "is_list": True} if inner else {"is_list": True}
-    return _single(part)
+        return {**_single(part.slice), "is_list": True}
+    return {"kind": "text"} if ast.unparse(part) == "str" else _single(part)
+
+
+def _taken(parts: list[ast.expr]) -> ast.expr | None:
+    """The part of a union that HfArgumentParser takes (``_parse_dataclass_field`` in transformers/hf_argparser.py)."""
+    names = [ast.unparse(part) for part in parts]
+    if len(parts) == 1:
+        return parts[0]
+    if _NONE not in names:
+        return parts[0] if names[1] == "str" else parts[1]
+    if "bool" in names:
+        return parts[names.index("bool")] if len(parts) == 2 else None  # noqa: PLR2004
+    return parts[0] if names[1] == _NONE else parts[1]
 
 
 def _of_model(parts: list[ast.expr]) -> dict[str, Any]:
@@ -87,7 +93,3 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
             yield node
     else:
         yield node
-
-
-def _is_named(parts: list[ast.expr], name: str) -> bool:
-    return any(ast.unparse(part) == name for part in parts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import tables
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.frameworks.record import Framework
-    from ds_lint.knowledge.records import FrameworkField
+    from ds_lint.knowledge.records import FrameworkField, StackFacts
     from ds_lint.targets.pin import Pin
 
 _TRANSFORMERS = "transformers"
@@ -87,15 +89,7 @@ class FrameworkFields:
             return found if not command or commands is None or command in commands else None
         if not self.inherits:
             return None
-        if name in self._store["inherited"]:
-            return {}
-        for one in self.transformers(release):
-            field = _at(
-                tables.load("transformers")["training_arguments"].get(name), one, tables.load("transformers")["releases"]
-            )
-            if field is not None:
-                return reading_of(field["type"])
-        return None
+        return _common([_inherited(name, one) for one in self.transformers(release)])
 
     def lacking(self, name: str, command: str = "") -> list[str]:
         """The releases in question that have no such field."""
@@ -107,7 +101,7 @@ class FrameworkFields:
         return [one for one in self.releases if self.facts(name, one, command) is None]
 
     def _is_inherited(self, name: str) -> bool:
-        return name in self._store["inherited"] or name in tables.load("transformers")["training_arguments"]
+        return any(name in table for table in _tables())
 
     def history(self, name: str) -> History:
         """Which known releases have a field that those in question lack."""
@@ -117,7 +111,7 @@ class FrameworkFields:
         lacking = self.releases
         if not having and self.inherits:
             every = tables.load("transformers")["releases"]
-            record = tables.load("transformers")["training_arguments"].get(name)
+            record = next((table[name] for table in _tables() if name in table), None)
             having = [one for one in every if _at(record, one, every) is not None]
             package = _TRANSFORMERS
             lacking = [one for release in self.releases for one in self.transformers(release)]
@@ -135,16 +129,47 @@ class FrameworkFields:
         newest = self.releases[-1]
         found = {name for name in self._known["fields"] if (one := self.facts(name, newest, command)) is not None and not one.get("is_read")}
         if self.inherits:
-            found.update(self._store["inherited"])
-            found.update(
-                name for name in tables.load("transformers")["training_arguments"] if self.facts(name, newest) is not None
-            )
+            found.update(name for table in _tables() for name in table if self.facts(name, newest) is not None)
         return found
 
     def meant(self, name: str, command: str = "") -> str | None:
         """The field that a name was most likely meant for; None if none is close."""
         close = get_close_matches(name.lower(), sorted(self.names(command)), 1, _LIKENESS)
         return close[0] if close else None
+
+
+def _tables() -> tuple[dict[str, StackFacts], ...]:
+    """The fields of the class of transformers that the frameworks inherit from."""
+    store = tables.load("transformers")
+    return store["training_arguments"], store["seq2seq_arguments"]
+
+
+@cache
+def _inherited(name: str, transformers: str) -> FrameworkField | None:
+    """What a release of transformers says of a field; None if it has none of this name."""
+    store = tables.load("transformers")
+    for table in _tables():
+        field = _at(table.get(name), transformers, store["releases"])
+        if field is not None:
+            return reading_of(_spelled(field["type"], transformers))
+    return None
+
+
+def _spelled(declared: str, transformers: str) -> str:
+    """A type with the values of the enumerations that it names."""
+    store = tables.load("transformers")
+    for name, record in store["words"].items():
+        if name in declared and (words := _at(record, transformers, store["releases"])) is not None:
+            declared = re.sub(rf"\b{name}\b", f"Literal{words['choices']!r}", declared)
+    return declared
+
+
+def _common(found: list[FrameworkField | None]) -> FrameworkField | None:
+    """What is certain of a field that has these facts in releases that are possible; None if none of them has it."""
+    having = [one for one in found if one is not None]
+    if not having:
+        return None
+    return having[0] if all(one == having[0] for one in found) else {}
 
 
 def _order(release: str) -> Any:

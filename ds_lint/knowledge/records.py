@@ -791,7 +791,7 @@ class FrameworkField(TypedDict, total=False):
     runs: list[FrameworkField]
     since: str
     until: str
-    kind: Literal["bool", "float", "int"]
+    kind: Literal["bool", "float", "int", "text"]
     is_list: bool
     choices: list[Any]
     commands: list[str]  # that have it, if some have not
@@ -813,7 +813,6 @@ class RecipeFields(TypedDict):
     """``recipe_fields.json``."""
 
     read_on: str
-    inherited: list[str]  # the fields of transformers' Seq2SeqTrainingArguments
     frameworks: dict[str, FrameworkFieldStore]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.finding import Related
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.frameworks.record import Framework
-    from ds_lint.launches.word import Argument, Word
+    from ds_lint.launches.word import Word
     from ds_lint.source.document import Document
     from ds_lint.targets.pin import Pin
 
@@ -83,8 +84,8 @@ def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[
             yield RefusedArgument(found, recipe.document, recipe.place_of(name) or Span(0, 0), name)
 
 
-def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str, str, Argument]]:
-    """The arguments of a command line: the word as it is written, the field, and the value; None if it is unknown."""
+def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str, str, list[Word] | None]]:
+    """The arguments of a command line: the word as it is written, the field, and the values; None if one is unknown."""
     words: list[Word] = launch.launch.flags
     named = recipe_of(launch.launch, launch.script)
     if named is not None and framework.recipe_flag is None:
@@ -92,8 +93,7 @@ def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str,
     if framework.pairs_behind_recipe and named is not None:
         yield from _pairs(words)
         return
-    values = launch.launch.arguments
-    for word in words:
+    for at, word in enumerate(words):
         if word == "--":
             return
         if word is None or not is_flag(word) or not word.startswith("--"):
@@ -102,10 +102,15 @@ def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str,
         name = written.lstrip("-")
         if name == framework.recipe_flag or not _NAME.fullmatch(name):
             continue
-        yield written, name, values.get(name.replace("-", "_"))
+        values = [word.partition("=")[2]] if "=" in word else list(takewhile(_is_value, words[at + 1 :]))
+        yield written, name, None if None in values else values
 
 
-def _pairs(words: list[Word]) -> Iterator[tuple[str, str, Argument]]:
+def _is_value(word: Word) -> bool:
+    return word is None or not is_flag(word)
+
+
+def _pairs(words: list[Word]) -> Iterator[tuple[str, str, None]]:
     """``key=value`` behind a recipe of LLaMA-Factory; a value is YAML, of which little is certain."""
     for word in words:
         if word is None:

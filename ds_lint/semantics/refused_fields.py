@@ -139,7 +139,8 @@ def refused_value(
     """What happens to a value that a field does not take in any release in question; None if one may."""
     if value is UNKNOWN or fields.own is not None:
         return None
-    found = [fields.facts(name, release, command) for release in fields.releases]
+    plain = name.replace("-", "_") if is_flag or fields.framework.takes_recipe_as_flags else name
+    found = [fields.facts(plain, release, command) for release in fields.releases]
     wanted = [_wanted(one, value, fields, is_flag=is_flag) for one in found]
     if not all(wanted):
         return None
@@ -147,7 +148,8 @@ def refused_value(
     want = wanted[-1]
     framework = fields.framework.name
     severe: Severity = "warning" if fields.is_open and not fields.is_pinned else "error"
-    says = f"`{shown}` takes {want}, not {as_json(value)}"
+    given = "nothing" if is_flag and not value else as_json(value[0] if is_flag and len(value) == 1 else value)
+    says = f"`{shown}` takes {want}, not {given}"
     if is_flag or not fields.framework.converts_nothing:
         exact = f"{framework} {fields.releases[-1]}" if not fields.is_open and len(fields.releases) == 1 else framework
         what = "the training does not start" if is_flag else f"{exact} rejects the recipe"
@@ -195,8 +197,10 @@ def _wanted_of_flag(facts: FrameworkField, value: Any) -> str:
     if "kind" not in facts and "choices" not in facts:
         return ""
     words = value if isinstance(value, list) else [value]
-    if isinstance(value, list) and not facts.get("is_list"):
-        words = value[:1]
+    if not facts.get("is_list") and len(words) > 1:
+        return "one value"
+    if not words:
+        return "" if facts.get("kind") == "bool" else _words(facts)
     for word in words:
         if word is UNKNOWN or isinstance(word, list):
             return ""
@@ -210,6 +214,8 @@ def _is_taken_as_word(word: str, facts: FrameworkField) -> bool:
     if choices is not None:
         return word in map(str, choices)
     kind = facts["kind"]
+    if kind == "text":
+        return True
     if kind == "bool":
         return word.lower() in (*TRUE_WORDS, *FALSE_WORDS)
     try:
@@ -221,7 +227,7 @@ def _is_taken_as_word(word: str, facts: FrameworkField) -> bool:
 
 def _wanted_of_object(facts: FrameworkField, value: Any) -> str:
     """As the code that computes with the value finds it: a text stays a text."""
-    if not isinstance(value, str) or "kind" not in facts or facts.get("is_list"):
+    if not isinstance(value, str) or facts.get("kind") in (None, "text") or facts.get("is_list"):
         return ""
     if facts["kind"] == "bool":
         return _words(facts) if value.lower() in FALSE_WORDS and value else ""

@@ -4,8 +4,7 @@
     python -m tools.extract.recipe_fields --all --cache DIR [--check]
 
 Each field has the releases that have it, and what its type lets through. Fields that a framework inherits from
-transformers are in ``schemas/transformers.json``, but for those of ``Seq2SeqTrainingArguments``, which are read off the
-newest release. Standard output is the change log.
+transformers are in ``schemas/transformers.json``. Standard output is the change log.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from tools.extract.reading import (
     tree_of,
     verify_releases,
 )
-from tools.extract.recipes import known_transformers
 from tools.extract.releases import available, number
 from tools.extract.source import parse
 
@@ -46,9 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "extract", "main"]
 
 STORE = SCHEMAS / "recipe_fields.json"
-_BASE = "Seq2SeqTrainingArguments"
 _FRAMEWORKS = {name: one for name, one in FRAMEWORKS.items() if one.fields is not None}
 _MOST_NESTED = 4  # down to the fields
+_TYPING = {"Any", "Dict", "List", "Literal", "Optional", "Sequence", "Tuple", "Union"}
 _REQUIRES = re.compile(r"^Requires-Dist: transformers(?![\w-])[ (]*([^;)\n]*)\)?[ ]*(?:;(.*))?$", re.MULTILINE)
 
 
@@ -87,6 +85,16 @@ class _Package:
                 return self.find(node.value.id, path, seen)
         return None
 
+    def spelled(self, annotation: ast.expr, path: Path) -> str:
+        """An annotation with the values of the enumerations that it names."""
+        text = ast.unparse(annotation).strip("'\"")
+        for name in sorted(set(re.findall(r"\b[A-Z]\w+\b", text)) - _TYPING):
+            found = self.find(name, path)
+            values = _values(found.node) if found is not None else []
+            if values:
+                text = re.sub(rf"\b{name}\b", f"Literal{values!r}", text)
+        return text
+
     def _imported(
         self, node: ast.ImportFrom, name: str, path: Path, seen: frozenset[tuple[str, Path]]
     ) -> _Class | None:
@@ -107,6 +115,15 @@ class _Package:
             if file.is_file():
                 return self.find(name, file, seen)
         return None
+
+
+def _values(cls: ast.ClassDef) -> list[str]:
+    """The values of an enumeration of words."""
+    if not any("Enum" in ast.unparse(base) for base in cls.bases):
+        return []
+    values = [node.value for node in cls.body if isinstance(node, ast.Assign)]
+    words = [one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return words if len(words) == len(values) else []
 
 
 def _names(targets: list[ast.expr]) -> list[str]:
@@ -138,7 +155,7 @@ def extract(layout: FieldLayout, tree: Path, release: str | None = None) -> Fact
             facts["commands"] = commands[name]
     if unknown := foreign - set(layout.foreign):
         raise LookupError(f"classes inherit from {', '.join(sorted(unknown))}, which are not known")
-    read = _read_names(folder, layout)
+    read = _read_names(folder, layout) if layout.is_pydantic else _popped(folder, layout)
     for name in read.every - set(fields):
         fields[name] = {"is_read": True}
     for name in read.replaced & set(fields):
@@ -155,7 +172,7 @@ def _folder(layout: FieldLayout, tree: Path) -> Path:
 
 def _fields(cls: _Class, package: _Package, layout: FieldLayout, foreign: set[str]) -> dict[str, Facts]:
     """The fields of a class: its own before those of its bases, which come from the left."""
-    found = dict(_own(cls, is_model=layout.is_pydantic))
+    found = dict(_own(cls, package, is_model=layout.is_pydantic))
     for base in cls.node.bases:
         name = ast.unparse(base).split(".")[-1].partition("[")[0]
         inherited = package.find(name, cls.path)
@@ -167,7 +184,7 @@ def _fields(cls: _Class, package: _Package, layout: FieldLayout, foreign: set[st
     return found
 
 
-def _own(cls: _Class, *, is_model: bool) -> Iterator[tuple[str, Facts]]:
+def _own(cls: _Class, package: _Package, *, is_model: bool) -> Iterator[tuple[str, Facts]]:
     if not is_model and not any("dataclass" in ast.unparse(one) for one in cls.node.decorator_list):
         return
     converted = _converted(cls.node) if is_model else frozenset()
@@ -175,10 +192,10 @@ def _own(cls: _Class, *, is_model: bool) -> Iterator[tuple[str, Facts]]:
     for node in cls.node.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        name, annotation = node.target.id, ast.unparse(node.annotation).strip("'\"")
+        name, annotation = node.target.id, ast.unparse(node.annotation)
         if name.startswith("_") or "ClassVar" in annotation or _is_made_later(node.value):
             continue
-        facts = {} if name in converted else reading_of(annotation, is_model=is_model)
+        facts = {} if name in converted else reading_of(package.spelled(node.annotation, cls.path), is_model=is_model)
         if name in refused:
             facts = {"refused": refused[name]}
         yield name, facts
@@ -261,6 +278,15 @@ def _read_names(folder: Path, layout: FieldLayout) -> _Read:
     return _Read(_identifiers(every | replaced), _identifiers(replaced))
 
 
+def _popped(folder: Path, layout: FieldLayout) -> _Read:
+    """The keys of a recipe that the program takes out of it."""
+    nodes = (node for pattern in layout.readers for path in folder.glob(pattern) for node in ast.walk(parse(path)))
+    taken = {
+        _text_of(node.args[0]) for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "config.pop"
+    }
+    return _Read(_identifiers(taken), frozenset())
+
+
 def _text_of(node: ast.expr) -> Any:
     return node.value if isinstance(node, ast.Constant) else None
 
@@ -293,16 +319,15 @@ def _run(options: argparse.Namespace) -> int:
             raise ExtractionError(f"{name} is none of the frameworks: {', '.join(_FRAMEWORKS)}")
         before = frameworks.get(name, {"library": _FRAMEWORKS[name].package, "releases": []})
         frameworks[name] = _with(name, _releases(name, before, options), before, options)
-    inherited = _inherited(options)
-    text = _text({"read_on": store.get("read_on"), "inherited": inherited, "frameworks": frameworks})
+    text = _text({"read_on": store.get("read_on"), "frameworks": frameworks})
     if STORE.is_file() and text == STORE.read_text(encoding="utf-8"):
         return 0
     if options.check:
         sys.stderr.write(f"{STORE.name} differs\n")
         return 1
     today = datetime.now(timezone.utc).date().isoformat()
-    written = {"read_on": today, "inherited": inherited, "frameworks": frameworks}
-    STORE.write_text(_text(written), encoding="utf-8", newline="\n")
+    text = _text({"read_on": today, "frameworks": frameworks})
+    STORE.write_text(text, encoding="utf-8", newline="\n")
     sys.stderr.write(f"wrote {STORE.name}\n")
     return 0
 
@@ -328,16 +353,6 @@ def _with(name: str, releases: list[str], store: Facts, options: argparse.Namesp
         sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes))
         store = history.merged(store, release, facts)
     return store
-
-
-def _inherited(options: argparse.Namespace) -> list[str]:
-    """The fields of the class of transformers that the frameworks inherit from, beside those of TrainingArguments."""
-    with tree_of("transformers", known_transformers(), options) as tree:
-        module = parse(tree / "transformers" / "training_args_seq2seq.py")
-    (cls,) = (node for node in ast.walk(module) if isinstance(node, ast.ClassDef) and node.name == _BASE)
-    return sorted(
-        node.target.id for node in cls.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    )
 
 
 def _text(value: Any) -> str:
