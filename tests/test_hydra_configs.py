@@ -140,5 +140,21 @@ def test_a_script_merges_with_omegaconf(found, words, expected):
     assert [one for one in found(words, {"train.py": OMEGACONF, "conf/run.yaml": RUN}) if one[0] != "DS302"] == expected
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ds = OmegaConf.to_container(cfg.deepspeed)\n    ds.update(train_batch_size=8)",
+        "cfg.deepspeed.zero_optimization.stage = 1\n    ds = cfg.deepspeed",
+        "cfg['deepspeed']['zero_optimization'].update(stage=1)\n    ds = cfg.deepspeed",
+    ],
+)
+def test_what_the_script_changes_is_not_known(found, change):
+    text = SCRIPT.replace("model = make(cfg)", f"model = make(cfg)\n    {change}")
+    text = text.replace("OmegaConf.to_container(cfg.deepspeed, resolve=True)", "ds")
+    files = {**PROJECT, "train.py": text, "conf/deepspeed/zero2.yaml": "train_batch_size: auto\n" + ZERO % 2}
+    assert found("", files) == []
+    assert found("" if ".update(train" in change else "deepspeed.zero_optimization.stage=9", files) == []
+
+
 def test_python_starts_a_script_with_such_words(found):
     assert ("DS201", "run.sh", "4") in found("deepspeed.zero_optimization.stage=4", launcher="python")

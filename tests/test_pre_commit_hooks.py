@@ -31,7 +31,7 @@ def test_a_hook_is_given_the_files_that_reach_configs(hook):
     for name in (*pinning, *NAMES, *launching, *(f"a{ending}" for ending in files.ENDINGS)):
         assert re.search(hook["files"], name), name
         assert re.search(hook["files"], f"below/{name}"), name
-    assert not any(re.search(hook["files"], name) for name in ("a.toml", "Cargo.lock", "notes.txt", "Makefile.md"))
+    assert not any(re.search(hook["files"], name) for name in ("a.toml.txt", "Cargo.lock", "notes.txt", "Makefile.md"))
 
 
 @pytest.mark.parametrize("path", ["README.md", "docs/pre-commit.md"])

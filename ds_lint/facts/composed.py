@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Node, Span
 
 
+def _overlap(one: KeyPath, other: KeyPath) -> bool:
+    """Whether one of two key paths leads to the other."""
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
+
+
 def _opening(root: Node) -> Span:
     return root.members[0].key_span if root.members else root.span
 
@@ -79,6 +85,8 @@ class ComposedConfig:
     def as_composed(self, document: Document) -> Document:
         """A mapping in a file as the run has it; as it is if it is not part of it."""
         owner = self._of(document)
+        if owner is not None and any(_overlap(one, owner.place) for one in self._script.changed):
+            return document
         node = self._composed.root.at(owner.place) if owner is not None else None
         if owner is None or node is None or document.root is None:
             return document

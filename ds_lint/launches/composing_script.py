@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MARKS = ("hydra", "OmegaConf")
 _UNWRAPPED = ("to_container", "dict", "to_object", "deepcopy")
 _INITIALIZES = ("deepspeed.initialize", "ds.initialize")
+_CONFIGS = ("cfg", "config", "conf", "hparams", "args")
 _OF_ARGUMENTS = ("args.", "opt.", "options.", "cli.", "opts.")
 
 
@@ -34,8 +35,8 @@ class HandedOver(NamedTuple):
 class ComposingScript(NamedTuple):
     """``name`` and ``folder`` are those of Hydra's config, relative to the script; ``files`` those that are merged.
 
-    An element of ``files`` is a path, or the name of an argument of the command line after ``--``. ``adds_keys`` says
-    that a word of the command line adds a key, as ``OmegaConf.from_cli`` does; ``takes_words`` that words count at all.
+    An element of ``files`` is a path, or the name of an argument of the command line after ``--``. ``takes_words``
+    says that words of the command line count. ``changed`` are the keys that the script itself sets afterwards.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ComposingScript(NamedTuple):
     files: tuple[str, ...]
     takes_words: bool
     handed_over: tuple[HandedOver, ...]
+    changed: tuple[KeyPath, ...]
 
     @property
     def is_of_hydra(self) -> bool:
@@ -58,11 +60,11 @@ def composing_script(text: str) -> ComposingScript | None:
         names = ModuleNames(parsed(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    handed_over = tuple(_handed_over(names))
+    handed_over, changed = tuple(_handed_over(names)), tuple(_changed(names))
     found = list(_mains(names))
     if len(found) == 1:
         name, folder = found[0]
-        return ComposingScript(name, folder, (), takes_words=True, handed_over=handed_over)
+        return ComposingScript(name, folder, (), takes_words=True, handed_over=handed_over, changed=changed)
     files = tuple(_loaded(names)) if not found else ()
     if not files or "" in files:
         return None
@@ -72,7 +74,7 @@ def composing_script(text: str) -> ComposingScript | None:
         return None
     if not takes_words and "from_dotlist" in calls:
         return None
-    return ComposingScript("", "", files, takes_words, handed_over)
+    return ComposingScript("", "", files, takes_words, handed_over, changed)
 
 
 def _has_arguments(call: ast.Call) -> bool:
@@ -124,6 +126,40 @@ def _loaded(names: ModuleNames) -> Iterator[str]:
             yield ""
 
 
+def _changed(names: ModuleNames) -> Iterator[KeyPath]:
+    """The keys below the name of the config that the script sets; ``update`` and the like may set any below theirs."""
+    targets = [target for node in names.every(ast.Assign) for target in node.targets]
+    targets += [node.target for node in names.every(ast.AugAssign)]
+    for target in targets:
+        if isinstance(target, (ast.Attribute, ast.Subscript)) and (path := _keys(target)) is not None:
+            yield path
+    for call in names.calls:
+        method = dotted_name(call.func)
+        if method == "OmegaConf.update" and len(call.args) > 1:
+            key = call.args[1].value if isinstance(call.args[1], ast.Constant) else ""
+            yield tuple(key.split(".")) if isinstance(key, str) and key else ()
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in ("update", "setdefault", "merge_with", "pop"):
+            path = _keys(call.func.value)
+            if path is not None:
+                yield path
+
+
+def _keys(node: ast.expr) -> KeyPath | None:
+    """The keys of ``cfg.a["b"]``, up to one that is computed; None if it does not begin with the name of a config."""
+    keys: list[str] = []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            keys.insert(0, node.attr)
+            node = node.value
+        elif isinstance(node, ast.Subscript):
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            keys = [key, *keys] if isinstance(key, str) else []
+            node = node.value
+        else:
+            return None
+    return tuple(keys) if node.id in _CONFIGS else None
+
+
 def _handed_over(names: ModuleNames) -> Iterator[HandedOver]:
     for call in names.calls:
         name = dotted_name(call.func)
@@ -145,8 +181,9 @@ def _handed_over(names: ModuleNames) -> Iterator[HandedOver]:
         is_direct = not isinstance(value, ast.Name)
         if isinstance(value, ast.Name):
             assigned = names.assignments(value.id, value)
-            if len(assigned) != 1 or assigned[0].value is None:
-                continue
+            uses = [one for one in names.every(ast.Name) if one.id == value.id and isinstance(one.ctx, ast.Load)]
+            if len(assigned) != 1 or assigned[0].value is None or len(uses) > 1:
+                continue  # the script may change what it hands over
             value = assigned[0].value
         path = _path_in_config(value)
         if path:
@@ -158,4 +195,4 @@ def _path_in_config(value: ast.expr) -> KeyPath:
     while isinstance(value, ast.Call) and dotted_name(value.func).rpartition(".")[2] in _UNWRAPPED and value.args:
         value = value.args[0]
     first, *keys = (dotted_name(value) or "").split(".")
-    return tuple(keys) if first in ("cfg", "config", "conf", "hparams", "args") else ()
+    return tuple(keys) if first in _CONFIGS else ()

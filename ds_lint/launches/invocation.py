@@ -239,7 +239,7 @@ def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], call: 
     if any(name.startswith("deepspeed") or name in CONFIG_FLAGS for name in flags):
         return True
     overrides = (word for word in program.words if word is not None and "=" in word and not word.startswith("-"))
-    if any("deepspeed" in word for word in overrides):  # of Hydra
+    if any("deepspeed" in word.partition("=")[0] for word in overrides):  # of Hydra
         return True
     if program.script is None:
         return False

@@ -31,6 +31,8 @@ def _read(document: Document, basis: Basis) -> Config:
     launch = basis.facts.launch
     if document.is_inline and launch is not None and launch.composed is not None:
         document = launch.composed.as_composed(document)
+        if document.may_have_own_keys and basis.stack == launch.stack:
+            basis = basis.but(stack=None)  # it is not known whether the script hands it to that
     if document.kind == "accelerate":
         return _from_accelerates(document, basis)
     if document.kind == "recipe":

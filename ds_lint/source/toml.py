@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.tree import SCALARS, Member, Node, Span
 from ds_lint.targets.toml import TOKEN, key_of
@@ -19,10 +21,8 @@ _QUOTES = ('"', "'")
 
 def parse(text: str, path: str) -> Document:
     """The document of a TOML text; ``root`` is None if it cannot be read."""
-    import tomllib
-
     try:
-        tomllib.loads(text.replace("\r\n", "\n"))
+        _strictly(text.replace("\r\n", "\n"))
         root = _TomlTree(text).root()
     except (ValueError, IndexError, RecursionError) as error:
         return Document(path, text, None, [SyntaxIssue(TOML_ERROR, Span(0, min(1, len(text))), str(error))])
@@ -132,6 +132,12 @@ def _add(table: Node, member: Member) -> None:
 
 
 def _scalar(word: str) -> Any:
-    import tomllib
+    return _strictly(f"value = {word.replace(chr(13), '')}")["value"]
 
-    return tomllib.loads(f"value = {word.replace(chr(13), '')}")["value"]
+
+def _strictly(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)

@@ -235,7 +235,7 @@ def _entry(node: Node) -> _Entry:
         path, _, package = str(node.value).partition("@")
         return _Entry(None, path, _package(package) if "@" in str(node.value) else None)
     if node.kind != "object" or len(node.members) != 1:
-        raise NotComposedError("an element of a list of defaults is no name")
+        raise NotComposedError("an element of a list of defaults has no name")
     member = node.members[0]
     *keywords, group = member.key.split(" ")
     group, sign, package = group.partition("@")

@@ -93,7 +93,7 @@ def _check(root: Node, path: list[str], one: Override) -> None:
 def _check_inside(node: Node, value: Node, path: list[str], one: Override) -> None:
     if node.kind != "object":
         if value.members:
-            raise NotComposedError(f"{one.key} was no mapping")
+            raise NotComposedError(f"{one.key} was not a mapping")
         return
     for member in value.members:
         inner = node.get(member.key)
