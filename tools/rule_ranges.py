@@ -35,6 +35,7 @@ RANGES = {  # by the first digit of the codes
             "calls",
             "composed",
             "incompatible",
+            "launch_refusals",
             "megatron",
             "recipes",
             "trainer",

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.facts.refusals import Refusal
+    from ds_lint.facts.refusals import FrameworkRejection
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.semantics.config import Config
 
@@ -44,11 +44,11 @@ def recipe_rejected(config: Config) -> Iterator[Problem]:
     )
 
 
-def _release(found: Refusal) -> str:
+def _release(found: FrameworkRejection) -> str:
     return f" {found.release}" if found.release is not None else ""
 
 
-def advice(found: Refusal) -> str:
+def advice(found: FrameworkRejection) -> str:
     """What to do about a rejection."""
     fields = [*found.fields, NAMES_CONFIG] if NAMES_CONFIG in found.message.lower() else found.fields
     way = "Remove" if len(fields) == 1 else "Remove or change"

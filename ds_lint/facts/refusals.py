@@ -28,7 +28,7 @@ _IS_STAGE_3 = "is_deepspeed_zero3_enabled()"
 _OF_LAUNCH = {"parallel_mode": True, "ParallelMode.DISTRIBUTED": True, "ParallelMode.NOT_DISTRIBUTED": False}
 
 
-class Refusal(NamedTuple):
+class FrameworkRejection(NamedTuple):
     """The message of a framework, the fields that are set and that it looks at, and the release that is pinned."""
 
     message: str
@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
         return f"{first}{mark.strip()}"
 
 
-def refusal(framework: str, values: Mapping[str, Any], stage: int | None, pin: Pin | None) -> Refusal | None:
+def refusal(framework: str, values: Mapping[str, Any], stage: int | None, pin: Pin | None) -> FrameworkRejection | None:
     """Why a framework rejects these values of fields with DeepSpeed; None if a possible release may not.
 
     ``stage`` is the ZeRO stage of the config, None if it is unknown.
@@ -53,7 +53,7 @@ def refusal(framework: str, values: Mapping[str, Any], stage: int | None, pin: P
         return None
     releases = store["releases"]
     possible = allowed(pin.specifier, releases) if pin is not None and pin.specifier else []
-    found: list[Refusal | None] = []
+    found: list[FrameworkRejection | None] = []
     for release in reversed(possible or releases):
         found.append(_of_release(store, release, values, stage))
         if found[-1] is None:
@@ -64,7 +64,9 @@ def refusal(framework: str, values: Mapping[str, Any], stage: int | None, pin: P
     return about._replace(release=possible[-1]) if possible and len(possible) < len(releases) else about
 
 
-def _of_release(store: RefusalStore, release: str, values: Mapping[str, Any], stage: int | None) -> Refusal | None:
+def _of_release(
+    store: RefusalStore, release: str, values: Mapping[str, Any], stage: int | None
+) -> FrameworkRejection | None:
     defaults: dict[str, Any] = {}
 
     def look_up(text: str) -> Any:
@@ -90,7 +92,7 @@ def _of_release(store: RefusalStore, release: str, values: Mapping[str, Any], st
         fields = [name for name in read if name != NAMES_CONFIG and values.get(name) not in (None, False, UNKNOWN)]
         if fields:
             depends = any(_IS_STAGE_3 in condition for condition in facts["only_if"])
-            return Refusal(message.partition(" #")[0], fields, depends)
+            return FrameworkRejection(message.partition(" #")[0], fields, depends)
     return None
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
-    from ds_lint.facts.refusals import Refusal
+    from ds_lint.facts.refusals import FrameworkRejection
     from ds_lint.knowledge.records import Recipes, RecipeState
     from ds_lint.launches.preset import Preset
     from ds_lint.launches.word import Argument as CommandArgument
@@ -190,7 +190,7 @@ class TrainingRecipe:
         field = self.record.trains_all
         return field is not None and bool(self.value(field[0]) == field[1])
 
-    def refusal(self, stage: int | None, pin: Pin | None) -> Refusal | None:
+    def refusal(self, stage: int | None, pin: Pin | None) -> FrameworkRejection | None:
         """Why the framework rejects this recipe with DeepSpeed, in the release of a pin, else in all that are known.
 
         ``stage`` is the ZeRO stage of the config, None if it is unknown.

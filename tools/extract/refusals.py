@@ -72,7 +72,11 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
     found: dict[str, Facts] = {}
     everyones = _everyones(known, layout)
     for module in trees:
-        others = [cls for cls in ast.walk(module) if isinstance(cls, ast.ClassDef) and cls.name not in everyones]
+        others = [
+            cls
+            for cls in ast.walk(module)
+            if isinstance(cls, ast.ClassDef) and not _is_everyones(cls, everyones, layout)
+        ]
         apart = [one for cls in others for one in cls.body]
         for function in (one for one in _looking(module) if one not in apart):
             for message, conditions in _refusals(function):
@@ -113,6 +117,13 @@ def _everyones(known: Sequence[ast.ClassDef], layout: SourceLayout) -> set[str]:
         if not any(one in _bases(by_name[root], by_name) for one in roots)
         for name in (root, *_bases(by_name[root], by_name))
     }
+
+
+def _is_everyones(cls: ast.ClassDef, everyones: set[str], layout: SourceLayout) -> bool:
+    """Whether a class checks whatever is trained; one that inherits from a root stands for it, as axolotl's does."""
+    is_root = any(re.fullmatch(root.what, cls.name) for root in layout.roots)
+    stands_for_root = any(re.fullmatch(root.what, ast.unparse(base)) for root in layout.roots for base in cls.bases)
+    return cls.name in everyones or (stands_for_root and not is_root)
 
 
 def _bases(cls: ast.ClassDef, by_name: Mapping[str, ast.ClassDef]) -> set[str]:
