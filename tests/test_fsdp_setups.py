@@ -39,12 +39,12 @@ def findings(run, tmp_path):
     return check
 
 
-def of_call(call, target=Target(**NEWEST)):
+def of_call(call, release=NEWEST["transformers"]):
     """The codes of the findings in a call."""
     (document,) = python.read(
         f'from transformers import TrainingArguments\n\nTrainingArguments("out", {call})\n', "a.py"
     )
-    return [one.code for one in lint_document(document, target=target).findings]
+    return [one.code for one in lint_document(document, target=Target(**{**NEWEST, "transformers": release})).findings]
 
 
 def codes(found):
@@ -128,7 +128,7 @@ def test_calls(call, expected):
     ],
 )
 def test_calls_by_release(release, call, expected):
-    assert of_call(call, Target(transformers=release)) == expected
+    assert of_call(call, release) == expected
 
 
 QUANTIZED = """\
