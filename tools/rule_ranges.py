@@ -34,6 +34,7 @@ RANGES = {  # by the first digit of the codes
             "agreement",
             "calls",
             "composed",
+            "fsdp",
             "incompatible",
             "launch_refusals",
             "megatron",

@@ -43,7 +43,7 @@ class FsdpArguments:
 
     __slots__ = ("_keys", "_words", "_written", "argument", "file", "given", "values", "version")
 
-    switch = "Set `fsdp` to true; `fsdp_config` has the settings."
+    switch = "Write `fsdp=True`, as a flag `--fsdp` without a value; `fsdp_config` has the settings."
 
     def __init__(self, config: Config, argument: Argument, given: Argument | None, values: dict[str, Any]) -> None:
         self._keys: dict[str, StackFacts] = config.knowledge.table("transformers", "fsdp_config")
