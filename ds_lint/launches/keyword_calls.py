@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.script_modules import FindModule
 
-MAKES = re.compile(r"\w*(?:Arguments|Config|Trainer|TrainingArgs)\s*\(")
+MAKES = re.compile(r"\w*(?:Arguments|Config|Trainer)\b")
 _LIBRARIES = ("transformers", "trl")
 _PLAIN_BASES = ("abc.ABC", "typing.Generic", "object")
 _DEEPEST = 8
@@ -57,7 +57,7 @@ def _calls(module: ScriptModule) -> Iterator[KeywordCall]:
     bound |= {one.arg for one in module.names.every(ast.arg)}  # so that a name may not be what is imported
     for call in module.names.calls:
         name = dotted_name(call.func)
-        if not call.keywords or MAKES.fullmatch(f"{name.rpartition('.')[2]}(") is None:
+        if not call.keywords or not (name in module.classes or MAKES.fullmatch(name.rpartition(".")[2])):
             continue
         if name.partition(".")[0] in bound or _knows_releases(call, module):
             continue
