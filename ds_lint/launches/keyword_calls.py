@@ -33,7 +33,7 @@ _LOOKS_AT_RELEASE = re.compile(
 _CATCHES = ("TypeError", "Exception", "BaseException")
 
 
-class _Made:
+class _Origin:
     """What makes the objects of a class: classes of libraries, and the fields that the project adds."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def _calls(module: ScriptModule) -> Iterator[KeywordCall]:
             continue
         if name.partition(".")[0] in bound or _knows_releases(call, module):
             continue
-        made = _Made()
+        made = _Origin()
         if not _add(module.class_of(name), made, _DEEPEST) or not made.roots:
             continue
         keywords = [(one.arg, _of_keyword(one, module)) for one in call.keywords if one.arg is not None]
@@ -78,7 +78,7 @@ def _calls(module: ScriptModule) -> Iterator[KeywordCall]:
         )
 
 
-def _add(found: DefinedClass | str, made: _Made, depth: int) -> bool:
+def _add(found: DefinedClass | str, made: _Origin, depth: int) -> bool:
     """Add what makes a class; whether all of it is known."""
     if isinstance(found, str):
         library = found.partition(".")[0]

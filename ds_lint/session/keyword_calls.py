@@ -32,7 +32,7 @@ def documents_with_keyword_calls(
     unless_it_fails: UnlessItFails,
 ) -> list[Document]:
     """The scripts that launches start, and the modules in these folders or among these paths, that train in parts."""
-    reader = _Reader(session)
+    reader = _CallReader(session)
     for project in projects:
         for facts, _ in project.seen:
             unless_it_fails(lambda: reader.add_launched(facts, project), facts.document.path)  # noqa: B023 - called at once
@@ -45,7 +45,7 @@ def documents_with_keyword_calls(
     return list(reader.found.values())
 
 
-class _Reader:
+class _CallReader:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.found: dict[str, Document] = {}

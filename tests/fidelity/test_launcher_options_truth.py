@@ -63,7 +63,7 @@ def ended(launcher, function, words):
 
 
 def is_ambiguous(said):
-    """Whether an option may be several; two spellings of one are no question in newer releases of Python."""
+    """Whether an option may be several; two spellings of one are the same in newer releases of Python."""
     *_, listed = said.strip().rpartition("could match ")
     return "ambiguous option" in said and len({one.replace("-", "_") for one in listed.split(", ")}) > 1
 
