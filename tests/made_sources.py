@@ -508,6 +508,7 @@ class SFTConfig(_BaseConfig):
     def __post_init__(self):
         if self.max_seq_length is not None:
             warnings.warn("`max_seq_length` is deprecated and will be removed. Use `max_length` instead.")
+            self.max_length = self.max_seq_length
         warnings.warn("`loss_type` is deprecated. Use `another_class` instead.")
 
 class ClosedConfig(_BaseConfig):

@@ -18,7 +18,7 @@ def test_classes_have_their_bases(tmp_path):
     assert extracted(tmp_path)["classes"] == {
         "ClosedConfig": {"bases": ["_BaseConfig"]},
         "KTOConfig": {"bases": ["experimental.kto.KTOConfig"], "exported": True},
-        "SFTConfig": {"bases": ["_BaseConfig"], "exported": True},
+        "SFTConfig": {"bases": ["_BaseConfig"], "exported": True, "sets": ["max_length"]},
         "_BaseConfig": {"bases": ["TrainingArguments"]},
         "experimental.kto.KTOConfig": {"bases": ["_BaseConfig"]},
     }
@@ -26,7 +26,12 @@ def test_classes_have_their_bases(tmp_path):
 
 def test_fields_are_those_that_a_dataclass_declares(tmp_path):
     assert extracted(tmp_path)["fields"] == {
-        "SFTConfig.loss_type": {"type": "str", "default": "nll", "choices": ["nll", "dft"]},
+        "SFTConfig.loss_type": {
+            "type": "str",
+            "default": "nll",
+            "choices": ["nll", "dft"],
+            "instead": "`another_class`",
+        },
         "SFTConfig.max_length": {"type": "int | None", "default": 1024},
         "SFTConfig.max_seq_length": {"type": "int | None", "default": None, "replaced_by": "max_length"},
         "_BaseConfig.bf16": {"type": "bool | None", "default": None, "if_null": "not fp16"},

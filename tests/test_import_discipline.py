@@ -78,6 +78,8 @@ SEMANTICS_LAYERS = (
         "fsdp_script",
         "launched_values",
         "refused_arguments",
+        "refused_keywords",
+        "refused_launch",
         "related",
     ),
     ("fsdp_arguments_before", "launched_refusals"),

@@ -58,12 +58,12 @@ def possible_releases(specifier: str | None, transformers: str) -> list[str]:
 
 
 def releases_beside(transformers: str) -> list[str]:
-    """The releases of trl that ask for this release of transformers."""
-    return [one for one in releases_of(TRL) if transformers in _asked_for(one)]
+    """The releases of trl that take this release of transformers."""
+    return [one for one in releases_of(TRL) if transformers in _required_by(one)]
 
 
 @cache
-def _asked_for(release: str) -> frozenset[str]:
+def _required_by(release: str) -> frozenset[str]:
     specifier = _table("trl", "requires", release).get("transformers", {}).get("specifier", "")
     known = releases_of(TRANSFORMERS)
     return frozenset(allowed(specifier, known) if specifier else known)

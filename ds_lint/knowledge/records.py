@@ -200,7 +200,7 @@ class StackFacts(Dated, total=False):
     only_if: list[str]  # conditions, all of which must hold
     # requires
     minimum: str  # the oldest release that is taken
-    specifier: str  # of the releases that a package asks for
+    specifier: str  # of the releases that a package requires
     prepares: bool  # whether Accelerate prepares the engine of the Trainer
     # training_arguments, seq2seq_arguments, plugin, launch_arguments, yaml, sagemaker, beside_file, strategy, fields
     type: str  # as Python declares it

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.script_modules import FindModule
 
-MAKES = re.compile(r"\w*(?:Arguments|Config|Trainer|TrainingArgs)\s*\(")
+MAKES = re.compile(r"\w*(?:Arguments|Config|Trainer)\b")
 _LIBRARIES = ("transformers", "trl")
 _PLAIN_BASES = ("abc.ABC", "typing.Generic", "object")
 _DEEPEST = 8
@@ -33,7 +33,7 @@ _LOOKS_AT_RELEASE = re.compile(
 _CATCHES = ("TypeError", "Exception", "BaseException")
 
 
-class _Made:
+class _Origin:
     """What makes the objects of a class: classes of libraries, and the fields that the project adds."""
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ def _calls(module: ScriptModule) -> Iterator[KeywordCall]:
     bound |= {one.arg for one in module.names.every(ast.arg)}  # so that a name may not be what is imported
     for call in module.names.calls:
         name = dotted_name(call.func)
-        if not call.keywords or MAKES.fullmatch(f"{name.rpartition('.')[2]}(") is None:
+        if not call.keywords or not (name in module.classes or MAKES.fullmatch(name.rpartition(".")[2])):
             continue
         if name.partition(".")[0] in bound or _knows_releases(call, module):
             continue
-        made = _Made()
+        made = _Origin()
         if not _add(module.class_of(name), made, _DEEPEST) or not made.roots:
             continue
         keywords = [(one.arg, _of_keyword(one, module)) for one in call.keywords if one.arg is not None]
@@ -78,7 +78,7 @@ def _calls(module: ScriptModule) -> Iterator[KeywordCall]:
         )
 
 
-def _add(found: DefinedClass | str, made: _Made, depth: int) -> bool:
+def _add(found: DefinedClass | str, made: _Origin, depth: int) -> bool:
     """Add what makes a class; whether all of it is known."""
     if isinstance(found, str):
         library = found.partition(".")[0]

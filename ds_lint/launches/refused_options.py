@@ -60,7 +60,7 @@ def refused_options(words: Sequence[Word], takes: Mapping[str, str], *, abbrevia
             if len(longer) > 1:
                 if len({one.replace("-", "_") for one in longer}) > 1:
                     yield RefusedOption(name, tuple(longer))
-                return  # since Python 3.13, two spellings of one option are no question
+                return  # since Python 3.13, two spellings of one option are the same
             name = longer[0]
         if not sign and takes[name] == "1":
             if at < len(words) and (words[at] or "-").startswith("-") and not _is_number(words[at]):

@@ -102,10 +102,10 @@ def _refusal(
             found.library = library
             _date(found, taking, transformers if library == TRANSFORMERS else of_trl)
             last = keywords_of(root, *((taking[-1], of_trl) if library == TRANSFORMERS else (transformers, taking[-1])))
-            said: StackFacts = last.facts.get(name, {}) if last is not None else {}
-            if (new := said.get("replaced_by", "")) in names:
+            known: StackFacts = last.facts.get(name, {}) if last is not None else {}
+            if (new := known.get("replaced_by", "")) in names:
                 found.meant, found.is_certain = new, True
-            found.instead = said.get("instead", "")
+            found.instead = known.get("instead", "")
             if found.new_in and last is not None:
                 old = (one for one, facts in last.facts.items() if facts.get("replaced_by") == name and one in names)
                 found.meant = next(old, "")
@@ -147,8 +147,8 @@ def _guess(
             continue
         meant = found.name
         if meant not in arguments.names:
-            said = [known.facts[meant] for known in _earlier(config, transformers) if meant in known.facts]
-            meant = said[0].get("replaced_by", said[0].get("instead", "")).strip("`") if said else ""
+            every = [known.facts[meant] for known in _earlier(config, transformers) if meant in known.facts]
+            meant = every[0].get("replaced_by", every[0].get("instead", "")).strip("`") if every else ""
         if meant in arguments.names:
             found.meant, found.belongs_to = meant, config.rpartition(".")[2]
             return

@@ -32,7 +32,7 @@ def documents_with_keyword_calls(
     unless_it_fails: UnlessItFails,
 ) -> list[Document]:
     """The scripts that launches start, and the modules in these folders or among these paths, that train in parts."""
-    reader = _Reader(session)
+    reader = _KeywordReader(session)
     for project in projects:
         for facts, _ in project.seen:
             unless_it_fails(lambda: reader.add_launched(facts, project), facts.document.path)  # noqa: B023 - called at once
@@ -45,7 +45,7 @@ def documents_with_keyword_calls(
     return list(reader.found.values())
 
 
-class _Reader:
+class _KeywordReader:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.found: dict[str, Document] = {}
@@ -68,9 +68,9 @@ class _Reader:
         words = " ".join(one for one in (launch.launcher, *launch.command, *launch.flags) if one)
         if document is None or not (launch.launcher == "accelerate" or _PARTITIONS.search(words)):
             return
-        self.add(document.path, project.directory, is_told=True)
+        self.add(document.path, project.directory, is_wanted=True)
 
-    def add(self, path: str, directory: str, *, is_told: bool = False) -> None:
+    def add(self, path: str, directory: str, *, is_wanted: bool = False) -> None:
         """Add a module, if it is one that trains with partitions or is told to."""
         whole = os.path.realpath(path)
         data = data_of(path) if whole not in self._seen and not _OF_TESTS.search(path) else None
@@ -85,7 +85,7 @@ class _Reader:
             shown = notebook.text
         else:
             text = shown = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-        if not (is_told or _PARTITIONS.search(text)) or MAKES.search(text) is None:
+        if not (is_wanted or _PARTITIONS.search(text)) or MAKES.search(text) is None:
             return
         self._seen.add(whole)
         calls = keyword_calls(text, "" if notebook is not None else path, LaunchingProject(directory).module_at)

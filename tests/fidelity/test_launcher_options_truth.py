@@ -29,7 +29,7 @@ PARSERS = {
 }
 OLDER = {
     "deepspeed": ("0.15.4", "0.12.6", "0.9.5"),
-    "torchrun": ("2.15.0", "2.6.0", "2.1.2"),
+    "torchrun": ("2.12.1", "2.6.0", "2.1.2"),
     "accelerate": ("1.12.0", "1.0.1", "0.30.1"),
 }
 
@@ -63,7 +63,7 @@ def ended(launcher, function, words):
 
 
 def is_ambiguous(said):
-    """Whether an option may be several; two spellings of one are no question in newer releases of Python."""
+    """Whether an option may be several; two spellings of one are the same in newer releases of Python."""
     *_, listed = said.strip().rpartition("could match ")
     return "ambiguous option" in said and len({one.replace("-", "_") for one in listed.split(", ")}) > 1
 

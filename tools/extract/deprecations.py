@@ -38,17 +38,17 @@ def deprecations(cls: ast.ClassDef, names: Collection[str]) -> dict[str, Facts]:
 def _advised(cls: ast.ClassDef, names: Collection[str]) -> Iterator[tuple[str, str]]:
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            said = source.metadata(node.value, "help").get("help")
-            if isinstance(said, str) and _HELP.search(said) and (meant := _INSTEAD.search(said)):
+            warned = source.metadata(node.value, "help").get("help")
+            if isinstance(warned, str) and _HELP.search(warned) and (meant := _INSTEAD.search(warned)):
                 yield node.target.id, meant[1]
     for call in ast.walk(cls):
         if not isinstance(call, ast.Call) or not call.args:
             continue
         if ast.unparse(call.func).rpartition(".")[2] not in ("warn", "warning", "warning_once"):
             continue
-        said = source.literal(call.args[0], {})
-        about = _WARNING.match(said) if isinstance(said, str) else None
-        meant = _INSTEAD.search(said, about.end()) if about is not None else None
+        warned = source.literal(call.args[0], {})
+        about = _WARNING.match(warned) if isinstance(warned, str) else None
+        meant = _INSTEAD.search(warned, about.end()) if about is not None else None
         if about is not None and meant is not None and about[1] in names:
             yield about[1], meant[1]
 

@@ -118,7 +118,7 @@ def _path(package: Path, module: str) -> Path:
 
 
 def _required(tree: Path) -> str:
-    """The releases of transformers that the package asks for."""
+    """The releases of transformers that the package requires."""
     for path in tree.glob("trl-*.dist-info/METADATA"):
         stated = re.search(
             r"^Requires-Dist: transformers ?\(?([^;)\n]*)", path.read_text(encoding="utf-8"), re.MULTILINE
