@@ -33,6 +33,7 @@ RANGES = {  # by the first digit of the codes
             "accelerate_machines",
             "agreement",
             "calls",
+            "fsdp_scripts",
             "incompatible",
             "recipes",
             "trainer",
