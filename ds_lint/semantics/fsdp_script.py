@@ -90,11 +90,13 @@ def torch_pin(config: Config) -> Pin | None:
     """What pins torch: the files of the project, even if they name no other library, or what is installed."""
     import os
 
+    from ds_lint.targets.combination import narrowed
     from ds_lint.targets.project import pin_of_companion
 
     path = config.document.path
     stated = pin_of_companion("torch", os.path.dirname(path) or ".") if os.path.isfile(path) else None
-    return stated or config.basis.pins.get("torch")
+    known = config.basis.pins.get("torch")
+    return narrowed(stated, known) if stated is not None and known is not None else stated or known
 
 
 @once
