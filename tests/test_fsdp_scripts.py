@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ds_lint.knowledge.keys import knowledge
@@ -357,8 +359,43 @@ def test_other_modules_are_no_scripts_with_fsdp():
     assert [python.read(text, "train.py") for text in texts] == [[], [], []]
 
 
-def test_comments_suppress():
-    text = f"{LOADED}model = FSDP(model)"
-    head = HEAD.replace("rank =", "# ds-lint: ignore-file[DS644]\nrank =")
-    documents = python.read(head + text, "train.py")
-    assert documents[0].comments
+SCRIPT = f"{HEAD}{LOADED}model = FSDP(model)\noptimizer = torch.optim.AdamW(model.parameters())\n"
+
+
+def report_of(run, *arguments):
+    result = run("check", *arguments, "--output-format", "json")
+    return json.loads(result.stdout)
+
+
+def test_a_script_is_a_file_of_the_report(run, tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "requirements.txt").write_text("torch==2.7.1\n")
+    for name in (".", "train.py"):
+        report = report_of(run, name)
+        (file,), (one,) = report["files"], report["findings"]
+        assert (file["path"].removeprefix("./"), file["stack"], file["target"]) == (
+            "train.py",
+            None,
+            {"torch": "2.7.1"},
+        )
+        assert (one["code"], one["key"], one["span"]["start"]["line"]) == ("DS644", "auto_wrap_policy", 12)
+
+
+def test_the_launch_of_a_script_says_how_many_ranks_share_the_model(run, tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    for ranks, codes_found in ((1, []), (8, ["DS644"])):
+        (tmp_path / "run.sh").write_text(f"torchrun --nproc_per_node {ranks} train.py\n")
+        assert [one["code"] for one in report_of(run, ".")["findings"]] == codes_found
+
+
+def test_comments_suppress(run, tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT.replace("FSDP(model)\n", "FSDP(model)  # ds-lint: ignore[DS644]\n"))
+    assert report_of(run, "train.py")["findings"] == []
+
+
+@pytest.mark.parametrize("command", [["memory"], ["convert", "--to", "deepspeed"], ["effective"]])
+def test_a_script_has_no_config(run, tmp_path, command):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    result = run(*command, "train.py")
+    assert result.returncode == 2
+    assert "train.py has no config" in result.stderr

@@ -35,6 +35,7 @@ RANGES = {  # by the first digit of the codes
             "calls",
             "composed",
             "fsdp",
+            "fsdp_scripts",
             "incompatible",
             "launch_refusals",
             "megatron",

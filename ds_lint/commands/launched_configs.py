@@ -116,7 +116,8 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
     if launch.written:
         paths.insert(0, launch.document.path)
     for path in paths:
-        found = [one for one in documents.configs_in(bytes_of(path), path) if launch.may_name(one)]
+        named = (one for one in documents.configs_in(bytes_of(path), path) if not one.is_of_fsdp)
+        found = [one for one in named if launch.may_name(one)]
         if len(found) != 1 or (language_of(path) == "json" and found[0].root is None):
             continue
         basis = with_material(launch, session.context(path).basis.but(policies=()))

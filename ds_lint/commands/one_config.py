@@ -86,7 +86,7 @@ def document_at(path: str) -> Document:
     """The document of one config, by the path of its file or by its place in the file."""
     name, place = ("<stdin>", ()) if path == STANDARD_INPUT else with_place(path)
     data = sys.stdin.buffer.read() if path == STANDARD_INPUT else bytes_of(name)
-    found = documents.configs_in(data, name)
+    found = [one for one in documents.configs_in(data, name) if not one.is_of_fsdp]
     if path != STANDARD_INPUT and not name.endswith((*JSON, *YAML)) and any(mark in data for mark in MARKS):
         from ds_lint.session.flag_configs import flag_configs  # few scripts make a config of flags
         from ds_lint.session.reached import project_of

@@ -49,8 +49,9 @@ def _target(config: Config) -> dict[str, str]:
     if config.foreign != "fsdp":
         return config.knowledge.target
     from ds_lint.knowledge.fsdp import newest_release
+    from ds_lint.semantics.fsdp_script import torch_pin
 
-    release = newest_release(config.basis.pins.get("torch"))
+    release = newest_release(torch_pin(config))
     return {} if release is None else {"torch": release}
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.problem import Outcome
     from ds_lint.launches.fsdp_models import FsdpWrap
     from ds_lint.semantics.config import Config
+    from ds_lint.targets.pin import Pin
 
 _WRAPPERS = {
     1: "torch.distributed.fsdp.FullyShardedDataParallel",
@@ -31,7 +32,7 @@ class FsdpScript:
     """The text of a script, what torch has for it, and what it does."""
 
     def __init__(self, config: Config) -> None:
-        self.torch = FsdpNames(config.basis.pins.get("torch"))
+        self.torch = FsdpNames(torch_pin(config))
         self.names = ModuleNames(parsed(config.document.text))
         self._offsets = Offsets(config.document.text)
         positional = {}
@@ -82,6 +83,20 @@ class FsdpScript:
             related=related or [],
             fix=fix,
         )
+
+
+@once
+def torch_pin(config: Config) -> Pin | None:
+    """What pins torch: the files of the project, even if they name no other library, or what is installed."""
+    import os
+
+    from ds_lint.targets.combination import narrowed
+    from ds_lint.targets.project import pin_of_companion
+
+    path = config.document.path
+    stated = pin_of_companion("torch", os.path.dirname(path) or ".") if os.path.isfile(path) else None
+    known = config.basis.pins.get("torch")
+    return narrowed(stated, known) if stated is not None and known is not None else stated or known
 
 
 @once

@@ -54,10 +54,14 @@ def states_requirements(path: str) -> bool:
     return is_in_folder or _standing(name) is not None
 
 
-def requirements_of(path: str) -> list[Requirement]:
-    """What a file says about the libraries; nothing if it is broken, huge or something else than its name says."""
+def requirements_of(path: str, companion: str = "") -> list[Requirement]:
+    """What a file says about the libraries; nothing if it is broken, huge or something else than its name says.
+
+    A file without one is read only if it mentions the ``companion`` that is looked for.
+    """
     text, name = text_of(path), os.path.basename(path)
-    if not mentions_a_library(text) and not (name.endswith((".txt", ".in")) and _refers(text)):
+    is_about = mentions_a_library(text) or (bool(companion) and companion in text.lower())
+    if not is_about and not (name.endswith((".txt", ".in")) and _refers(text)):
         return []
     return list(_reader(name)(text, path))
 

@@ -50,9 +50,19 @@ def pins(directory: str, first: Mapping[str, Pin] | None = None) -> dict[str, Pi
     return found
 
 
-def _pins_of(paths: Sequence[str]) -> Iterator[Pin]:
+def pin_of_companion(companion: str, directory: str) -> Pin | None:
+    """The pin of a companion by the nearest file of a project, which may use none of the libraries."""
+    for here, names in up_to_root(directory):
+        for paths in by_standing(here, names):
+            for pin in _pins_of(paths, companion):
+                if pin.library == companion:
+                    return pin
+    return None
+
+
+def _pins_of(paths: Sequence[str], companion: str = "") -> Iterator[Pin]:
     """What files of the same standing come to."""
-    stated = [requirements for path in paths if (requirements := requirements_of(path))]
+    stated = [requirements for path in paths if (requirements := requirements_of(path, companion))]
     if not stated:
         return
     from ds_lint.targets.combination import any_of, pins_of

@@ -27,6 +27,7 @@ NOUNS = {
     "inserts": "inserted key",
     "launch_arguments": "flag of accelerate launch",
     "launchers": "launcher",
+    "names": "name for FSDP",
     "optimizers": "optimizer",
     "overwrites": "overwritten key",
     "plugin": "argument of DeepSpeedPlugin",
