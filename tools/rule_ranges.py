@@ -34,6 +34,7 @@ RANGES = {  # by the first digit of the codes
             "agreement",
             "calls",
             "incompatible",
+            "launched_words",
             "recipes",
             "trainer",
         ),
