@@ -174,6 +174,13 @@ def test_what_a_caller_may_give_is_not_missing(check):
     assert check({"train.py": OWN, "run.sh": launch}) == []
 
 
+def test_an_option_that_a_branch_requires_is_not_missing(check):
+    branch = "if len(sys.argv) > 9:\n    parser.add_argument('--rate', required=True)\n"
+    script = ALL.replace("args =", f"{branch}parser.add_argument('--depth', required=True)\nargs =")
+    (found,) = check({"train.py": script, "run.sh": "torchrun train.py --lr 1\n"})
+    assert "--depth, which is required" in found["message"]
+
+
 def test_a_comment_suppresses_it(check):
     launch = f"# ds-lint: ignore[DS681]\ntorchrun train.py {BASE}--lerning_rate 1\n"
     assert check({"train.py": PARSED, "run.sh": launch}) == []

@@ -39,6 +39,7 @@ RANGES = {  # by the first digit of the codes
             "incompatible",
             "launch_refusals",
             "megatron",
+            "launched_words",
             "recipes",
             "trainer",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from ds_lint.launches.certain import certainly_runs
 from ds_lint.launches.parser_options import ANY_NUMBER, ParserOption
 from ds_lint.launches.script_code import keyword, last_name, literal
 from ds_lint.source.python_names import dotted_name
@@ -38,7 +39,8 @@ def added_options(names: ModuleNames) -> tuple[ParserOption, ...] | None:
             options = list(_options(call, looped)) if looped is not None else []
             if not options:
                 return None
-            found += options
+            is_added = certainly_runs(names, call)
+            found += options if is_added else [one._replace(is_required=False) for one in options]
     return _united(found)
 
 

@@ -63,7 +63,7 @@ def _collect(found: DefinedClass | str, fields: dict[str, DeclaredField], librar
 
 
 def _field(name: str, statement: ast.AnnAssign, module: ScriptModule) -> DeclaredField | None:
-    """What a statement declares; None for what is no option."""
+    """What a statement declares; None if it declares none."""
     annotation = _annotation(statement.annotation)
     declared = ast.unparse(annotation)
     if "ClassVar" in declared or "KW_ONLY" in declared:

@@ -259,7 +259,7 @@ def _left(rest: list[_Word], *, counts_values: bool) -> list[RefusedWord]:
 
 
 def _by_fire(words: list[_Word], options: Sequence[ParserOption]) -> list[RefusedWord]:
-    """What ``fire.Fire`` cannot consume: an option that is no parameter of the function.
+    """What ``fire.Fire`` cannot consume: an option that is not a parameter of the function.
 
     Source: ``_ParseKeywordArgs`` in fire/core.py, which takes ``--no`` before a parameter and its first letter, too.
     """

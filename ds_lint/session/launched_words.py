@@ -64,7 +64,7 @@ class _LaunchReader:
         """Add a launch if the parser of its script is known."""
         launch, script, document = facts.launch, facts.script, facts.document
         line = script.command_line if script is not None else None
-        if line is None or launch.record is None or launch.only_file or not document.text:
+        if line is None or launch.record is None or launch.cwd is None or launch.only_file or not document.text:
             return
         if _OF_TESTS.search(file.path):
             return
