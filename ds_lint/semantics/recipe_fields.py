@@ -6,16 +6,14 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.own_framework import own_fields
 from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.knowledge.framework_fields import FrameworkFields
-from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.options import is_flag
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.semantics.refused_fields import RefusedField, refused_field, refused_value, unknown_field
 from ds_lint.source.recognition import NAMES_CONFIG
-from ds_lint.source.tree import Span, plain
+from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,9 +56,7 @@ def refused_in_recipe(
             continue
         found = unknown_field(name, fields, command, set_too=recipe.fields)
         if found is None and name != NAMES_CONFIG:
-            found = refused_field(name, argument.value, fields) or refused_value(
-                name, argument.value, fields, command
-            )
+            found = refused_field(name, argument.value, fields) or refused_value(name, argument.value, fields, command)
         if found is not None:
             yield name, found
 
@@ -69,13 +65,15 @@ def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[
     """What the framework does not take of the command that starts it, and of a recipe that names no config."""
     framework = launch.launch.framework
     recipe = launch.recipe
-    if framework is None or framework.fields is None or _takes_others(framework, launch, recipe):
-        return
+    layout = framework.fields if framework is not None else None
+    if framework is None or layout is None or layout.is_pydantic or _takes_others(framework, launch, recipe):
+        return  # axolotl hands words on to the launcher
     fields = FrameworkFields(framework, pins, own_fields(framework, launch.document.path))
     command = _command(framework, launch)
     for word, name, value in _arguments(launch, framework):
         found = unknown_field(name, fields, command, shown=word, set_too=launch.launch.arguments, is_flag=True)
-        if found is None and value is not None:
+        is_compared = launch.training is not None and fields.is_inherited(name.replace("-", "_"))  # by another rule
+        if found is None and value is not None and not is_compared:
             found = refused_value(name, value, fields, command, shown=word, is_flag=True)
         if found is not None:
             yield RefusedArgument(found, launch.document, _place_of(word, launch), name)
@@ -102,7 +100,7 @@ def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str,
         name = written.lstrip("-")
         if name == framework.recipe_flag or not _NAME.fullmatch(name):
             continue
-        values = [word.partition("=")[2]] if "=" in word else list(takewhile(_is_value, words[at + 1 :]))
+        values: list[Word] = [word.partition("=")[2]] if "=" in word else list(takewhile(_is_value, words[at + 1 :]))
         yield written, name, None if None in values else values
 
 
@@ -136,8 +134,7 @@ def _takes_others(framework: Framework, launch: LaunchFacts | None, recipe: Trai
     given = launch.launch.arguments if launch is not None else {}
     if _TAKES_ALL in given or (recipe is not None and recipe.value(_TAKES_ALL) not in (None, False)):
         return True
-    plugins = recipe is not None and framework.trains_otherwise(recipe.value) and framework.ignores_unknown
-    return plugins
+    return recipe is not None and framework.ignores_unknown and framework.trains_otherwise(recipe.value)
 
 
 def _place_of(word: str, launch: LaunchFacts) -> Span:
