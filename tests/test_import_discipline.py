@@ -65,10 +65,19 @@ SMOKE_LAYERS = (
     ("wrapping",),
 )
 SEMANTICS_LAYERS = (
-    ("configs", "effective", "rewritten", "schedules"),
+    ("configs", "effective", "recipe_fields", "rewritten", "schedules"),
     ("constructors", "preparation", "swapping"),
     ("evaluation",),
-    ("arguments", "batch", "features", "fsdp_arguments", "launched_values", "refused_arguments", "related"),
+    (
+        "arguments",
+        "batch",
+        "features",
+        "fsdp_arguments",
+        "launched_values",
+        "refused_arguments",
+        "refused_fields",
+        "related",
+    ),
     ("config",),
     ("config_call",),
     ("accelerate",),

@@ -25,7 +25,7 @@ _NEWER_THAN_ALL = "999999"
 
 
 class History(NamedTuple):
-    """What is known of a field that the releases in question lack: the last release before that has it, the first after.
+    """What is known of a field that the releases in question lack: the last before that has it, the first after.
 
     Empty where there is none.
     """
