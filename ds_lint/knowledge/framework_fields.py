@@ -32,7 +32,7 @@ class History(NamedTuple):
 
     package: str = ""
     last: str = ""
-    gone: str = ""  # the release after the last one that has it
+    removed_in: str = ""  # the release after the last one that has it
     first: str = ""
 
 
@@ -71,8 +71,8 @@ class FrameworkFields:
 
     def _pinned_transformers(self, pin: Pin | None) -> list[str] | None:
         """The releases of transformers that the project pins; None if it pins none that is known."""
-        if pin is None or not pin.specifier:
-            return None
+        if pin is None or not pin.specifier or (pin.is_installed and self._pin is None):
+            return None  # the environment of ds-lint, and not that of the framework
         return allowed(pin.specifier, tables.load("transformers")["releases"]) or None
 
     def transformers(self, release: str) -> list[str]:

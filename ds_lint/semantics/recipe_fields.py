@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")  # else a person is to replace it, or a template does
 _SWITCHES_OFF = ("ALLOW_EXTRA_ARGS", "USE_MCA", "USE_V1")  # with which LLaMA-Factory takes other fields
+_MOST_STRANGE = 2  # fields that no release has, and that are no slips
 _TAKES_ALL = "ignore_args_error"  # of ms-swift
 
 
@@ -49,6 +50,9 @@ def refused_in_recipe(
     fields = FrameworkFields(framework, pins, own_fields(framework, recipe.document.path))
     command = _command(framework, launch)
     written = {name: one for name, one in recipe.fields.items() if recipe.place_of(name) is not None}
+    strange = [name for name in written if fields.lacking(name, command) and fields.meant(name, command) is None]
+    if not fields.is_pinned and fields.own is None and len(strange) > _MOST_STRANGE:
+        return  # of a fork, or of another program
     for name, argument in written.items():
         if not _NAME.fullmatch(name):
             continue

@@ -123,7 +123,7 @@ def _told(history: Any) -> str:
     if not history.package:
         return ""
     if history.last:
-        return f"{history.package} {history.gone} removed it. "
+        return f"{history.package} {history.removed_in} removed it. "
     return f"It came with {history.package} {history.first}. " if history.first else ""
 
 

@@ -8,6 +8,7 @@ transformers = pytest.importorskip("transformers")
 
 
 def test_a_text_stays_a_text(tmp_path):
+    """DS672, DS673: the parser converts nothing of a dict."""
     parser = transformers.HfArgumentParser(transformers.TrainingArguments)
     recipe = {"output_dir": str(tmp_path), "logging_first_step": "false", "weight_decay": "high"}
     (arguments,) = parser.parse_dict(recipe)
