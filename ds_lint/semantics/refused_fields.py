@@ -68,17 +68,17 @@ def unknown_field(
         return RefusedField(message, outcome, severe, instead, meant)
     newest, history = fields.releases[-1], fields.history(name)
     if len(lacking) < len(fields.releases):
+        if not fields.is_pinned:
+            return None
         if lacking[-1] != newest:
-            return None if not fields.is_pinned else _older(shown, lacking, fields, happens, outcome, instead)
+            return _older(shown, lacking, fields, happens, outcome, instead)
         message = f"{framework} {_span(lacking)} has no {noun} `{shown}`: {happens}"
-        return RefusedField(
-            message, outcome, "warning" if fields.is_pinned else "info", _told(history) + instead, meant
-        )
+        return RefusedField(message, outcome, "warning", _versions(history) + instead, meant)
     if fields.is_open:
         message = f"no {framework} up to {newest} has {_article(noun)} `{shown}`: {happens}"
-        return RefusedField(message, outcome, "warning", _told(history) + instead, meant)
+        return RefusedField(message, outcome, "warning", _versions(history) + instead, meant)
     message = f"{framework} {_span(lacking)} has no {noun} `{shown}`: {happens}"
-    return RefusedField(message, outcome, severe, _told(history) + instead, meant)
+    return RefusedField(message, outcome, severe, _versions(history) + instead, meant)
 
 
 def _older(
@@ -118,7 +118,7 @@ def _instead(name: str, meant: str | None, set_too: Iterable[str], *, is_flag: b
     return f"Remove `{name}`: {why}."
 
 
-def _told(history: Any) -> str:
+def _versions(history: Any) -> str:
     """Which releases have the field, as the beginning of a help."""
     if not history.package:
         return ""
