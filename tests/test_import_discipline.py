@@ -65,7 +65,7 @@ SMOKE_LAYERS = (
     ("wrapping",),
 )
 SEMANTICS_LAYERS = (
-    ("configs", "effective", "rewritten", "schedules"),
+    ("configs", "effective", "recipe_fields", "rewritten", "schedules"),
     ("constructors", "preparation", "swapping"),
     ("evaluation",),
     ("fsdp_layers", "fsdp_setup"),
@@ -78,6 +78,7 @@ SEMANTICS_LAYERS = (
         "fsdp_script",
         "launched_values",
         "refused_arguments",
+        "refused_fields",
         "refused_keywords",
         "refused_launch",
         "related",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @rule("DS673", "argument-not-taken", severity="error", effects=("rejected", "ignored", "risk"), elsewhere=True)
 def argument_not_taken(config: Config) -> Iterator[Problem]:
-    """An argument on the command line of a training framework that it does not have, or whose value it does not take."""
+    """An argument of a training framework that it does not have, or whose value it does not take."""
     launch = config.facts.launch
     if launch is None or launch.launch.framework is None:
         return

@@ -45,7 +45,7 @@ class PresetLayout(NamedTuple):
 
 
 class FieldRoot(NamedTuple):
-    """A class that a parser fills, and the modules of the package of which the first that is there has or imports it."""
+    """A class that a parser fills; the first of the modules that is there has or imports it."""
 
     part: SourcePart
     modules: tuple[str, ...]

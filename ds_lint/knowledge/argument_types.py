@@ -44,7 +44,7 @@ def _taken(parts: list[ast.expr]) -> ast.expr | None:
     if _NONE not in names:
         return parts[0] if names[1] == "str" else parts[1]
     if "bool" in names:
-        return parts[names.index("bool")] if len(parts) == 2 else None  # noqa: PLR2004
+        return parts[names.index("bool")] if len(parts) == 2 else None
     return parts[0] if names[1] == _NONE else parts[1]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.argument_types import reading_of
 from ds_lint.targets.releases import allowed, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ds_lint.frameworks.record import Framework
@@ -25,14 +25,14 @@ _NEWER_THAN_ALL = "999999"
 
 
 class History(NamedTuple):
-    """What the known releases of a package say of a field that those in question lack: the last before, the first after.
+    """What is known of a field that the releases in question lack: the last before that has it, the first after.
 
     Empty where there is none.
     """
 
     package: str = ""
     last: str = ""
-    gone: str = ""  # the release after the last one that has it
+    removed_in: str = ""  # the release after the last one that has it
     first: str = ""
 
 
@@ -60,7 +60,9 @@ class FrameworkFields:
         if self._pin is None or not self._pin.specifier:
             return every, True
         found = allowed(self._pin.specifier, every)
-        return (found or every), not found or bool(allowed(self._pin.specifier, [*every, _NEWER_THAN_ALL])[len(found) :])
+        return (found or every), not found or bool(
+            allowed(self._pin.specifier, [*every, _NEWER_THAN_ALL])[len(found) :]
+        )
 
     @property
     def is_pinned(self) -> bool:
@@ -69,8 +71,8 @@ class FrameworkFields:
 
     def _pinned_transformers(self, pin: Pin | None) -> list[str] | None:
         """The releases of transformers that the project pins; None if it pins none that is known."""
-        if pin is None or not pin.specifier:
-            return None
+        if pin is None or not pin.specifier or (pin.is_installed and self._pin is None):
+            return None  # the environment of ds-lint, and not that of the framework
         return allowed(pin.specifier, tables.load("transformers")["releases"]) or None
 
     def transformers(self, release: str) -> list[str]:
@@ -96,11 +98,12 @@ class FrameworkFields:
         if self.own is not None and not self.own:  # a copy that cannot be read
             return []
         if self.own is not None:
-            taken = name in self.own or (self.inherits and self._is_inherited(name))
+            taken = name in self.own or (self.inherits and self.is_inherited(name))
             return [] if taken else [""]
         return [one for one in self.releases if self.facts(name, one, command) is None]
 
-    def _is_inherited(self, name: str) -> bool:
+    def is_inherited(self, name: str) -> bool:
+        """Whether a field is one of transformers."""
         return any(name in table for table in _tables())
 
     def history(self, name: str) -> History:
@@ -127,7 +130,11 @@ class FrameworkFields:
         if self.own is not None:
             return set(self.own)
         newest = self.releases[-1]
-        found = {name for name in self._known["fields"] if (one := self.facts(name, newest, command)) is not None and not one.get("is_read")}
+        found = {
+            name
+            for name in self._known["fields"]
+            if (one := self.facts(name, newest, command)) is not None and not one.get("is_read")
+        }
         if self.inherits:
             found.update(name for table in _tables() for name in table if self.facts(name, newest) is not None)
         return found
@@ -151,7 +158,7 @@ def _inherited(name: str, transformers: str) -> FrameworkField | None:
     for table in _tables():
         field = _at(table.get(name), transformers, store["releases"])
         if field is not None:
-            return reading_of(_spelled(field["type"], transformers))
+            return cast("FrameworkField", reading_of(_spelled(field["type"], transformers)))
     return None
 
 
@@ -185,8 +192,3 @@ def _at(record: Any, release: str, releases: Sequence[str]) -> Any:
         if _order(since) <= _order(release) and (until is None or _order(release) <= _order(until)):
             return run
     return None if "runs" in record else record
-
-
-def abbreviates(name: str, names: Collection[str]) -> bool:
-    """Whether argparse takes a name for the beginning of an option."""
-    return any(one.startswith(name) for one in names)

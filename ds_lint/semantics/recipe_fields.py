@@ -6,16 +6,14 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.own_framework import own_fields
 from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.knowledge.framework_fields import FrameworkFields
-from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.options import is_flag
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.semantics.refused_fields import RefusedField, refused_field, refused_value, unknown_field
 from ds_lint.source.recognition import NAMES_CONFIG
-from ds_lint.source.tree import Span, plain
+from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")  # else a person is to replace it, or a template does
 _SWITCHES_OFF = ("ALLOW_EXTRA_ARGS", "USE_MCA", "USE_V1")  # with which LLaMA-Factory takes other fields
+_MOST_STRANGE = 2  # fields that no release has, and that are no slips
 _TAKES_ALL = "ignore_args_error"  # of ms-swift
 
 
@@ -51,6 +50,9 @@ def refused_in_recipe(
     fields = FrameworkFields(framework, pins, own_fields(framework, recipe.document.path))
     command = _command(framework, launch)
     written = {name: one for name, one in recipe.fields.items() if recipe.place_of(name) is not None}
+    strange = [name for name in written if fields.lacking(name, command) and fields.meant(name, command) is None]
+    if not fields.is_pinned and fields.own is None and len(strange) > _MOST_STRANGE:
+        return  # of a fork, or of another program
     for name, argument in written.items():
         if not _NAME.fullmatch(name):
             continue
@@ -58,9 +60,7 @@ def refused_in_recipe(
             continue
         found = unknown_field(name, fields, command, set_too=recipe.fields)
         if found is None and name != NAMES_CONFIG:
-            found = refused_field(name, argument.value, fields) or refused_value(
-                name, argument.value, fields, command
-            )
+            found = refused_field(name, argument.value, fields) or refused_value(name, argument.value, fields, command)
         if found is not None:
             yield name, found
 
@@ -69,13 +69,15 @@ def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[
     """What the framework does not take of the command that starts it, and of a recipe that names no config."""
     framework = launch.launch.framework
     recipe = launch.recipe
-    if framework is None or framework.fields is None or _takes_others(framework, launch, recipe):
-        return
+    layout = framework.fields if framework is not None else None
+    if framework is None or layout is None or layout.is_pydantic or _takes_others(framework, launch, recipe):
+        return  # axolotl hands words on to the launcher
     fields = FrameworkFields(framework, pins, own_fields(framework, launch.document.path))
     command = _command(framework, launch)
     for word, name, value in _arguments(launch, framework):
         found = unknown_field(name, fields, command, shown=word, set_too=launch.launch.arguments, is_flag=True)
-        if found is None and value is not None:
+        is_compared = launch.training is not None and fields.is_inherited(name.replace("-", "_"))  # by another rule
+        if found is None and value is not None and not is_compared:
             found = refused_value(name, value, fields, command, shown=word, is_flag=True)
         if found is not None:
             yield RefusedArgument(found, launch.document, _place_of(word, launch), name)
@@ -102,7 +104,7 @@ def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str,
         name = written.lstrip("-")
         if name == framework.recipe_flag or not _NAME.fullmatch(name):
             continue
-        values = [word.partition("=")[2]] if "=" in word else list(takewhile(_is_value, words[at + 1 :]))
+        values: list[Word] = [word.partition("=")[2]] if "=" in word else list(takewhile(_is_value, words[at + 1 :]))
         yield written, name, None if None in values else values
 
 
@@ -136,8 +138,7 @@ def _takes_others(framework: Framework, launch: LaunchFacts | None, recipe: Trai
     given = launch.launch.arguments if launch is not None else {}
     if _TAKES_ALL in given or (recipe is not None and recipe.value(_TAKES_ALL) not in (None, False)):
         return True
-    plugins = recipe is not None and framework.trains_otherwise(recipe.value) and framework.ignores_unknown
-    return plugins
+    return recipe is not None and framework.ignores_unknown and framework.trains_otherwise(recipe.value)
 
 
 def _place_of(word: str, launch: LaunchFacts) -> Span:

@@ -68,15 +68,17 @@ def unknown_field(
         return RefusedField(message, outcome, severe, instead, meant)
     newest, history = fields.releases[-1], fields.history(name)
     if len(lacking) < len(fields.releases):
+        if not fields.is_pinned:
+            return None
         if lacking[-1] != newest:
-            return None if not fields.is_pinned else _older(shown, lacking, fields, happens, outcome, instead)
+            return _older(shown, lacking, fields, happens, outcome, instead)
         message = f"{framework} {_span(lacking)} has no {noun} `{shown}`: {happens}"
-        return RefusedField(message, outcome, "warning" if fields.is_pinned else "info", _told(history) + instead, meant)
+        return RefusedField(message, outcome, "warning", _versions(history) + instead, meant)
     if fields.is_open:
         message = f"no {framework} up to {newest} has {_article(noun)} `{shown}`: {happens}"
-        return RefusedField(message, outcome, "warning", _told(history) + instead, meant)
+        return RefusedField(message, outcome, "warning", _versions(history) + instead, meant)
     message = f"{framework} {_span(lacking)} has no {noun} `{shown}`: {happens}"
-    return RefusedField(message, outcome, severe, _told(history) + instead, meant)
+    return RefusedField(message, outcome, severe, _versions(history) + instead, meant)
 
 
 def _older(
@@ -103,25 +105,25 @@ def _happens(fields: FrameworkFields, *, is_flag: bool) -> str:
     return f"{fields.framework.name} ignores it" if fields.framework.ignores_unknown else "it rejects the recipe"
 
 
-def _instead(
-    name: str, meant: str | None, set_too: Iterable[str], *, is_flag: bool, fields: FrameworkFields
-) -> str:
+def _instead(name: str, meant: str | None, set_too: Iterable[str], *, is_flag: bool, fields: FrameworkFields) -> str:
     if meant is not None and meant in set_too:
         return f"Remove it: `{meant}` is set, too."
     if meant is not None:
         return f"Did you mean `{meant}`?"
     if is_flag:
         return "Remove it."
-    why = "it has no effect" if fields.framework.ignores_unknown else "HfArgumentParser raises for a key that is no field"
+    why = (
+        "it has no effect" if fields.framework.ignores_unknown else "HfArgumentParser raises for a key that is no field"
+    )
     return f"Remove `{name}`: {why}."
 
 
-def _told(history: Any) -> str:
+def _versions(history: Any) -> str:
     """Which releases have the field, as the beginning of a help."""
     if not history.package:
         return ""
     if history.last:
-        return f"{history.package} {history.gone} removed it. "
+        return f"{history.package} {history.removed_in} removed it. "
     return f"It came with {history.package} {history.first}. " if history.first else ""
 
 
@@ -175,7 +177,7 @@ def refused_field(name: str, value: Any, fields: FrameworkFields) -> RefusedFiel
 
 def _wanted(facts: FrameworkField | None, value: Any, fields: FrameworkFields, *, is_flag: bool) -> str:
     """What a field takes instead of a value, in words; empty if it takes it, or may."""
-    if facts is None or isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN
+    if facts is None or (isinstance(value, float) and value != value):  # noqa: PLR0124 - NaN
         return ""
     if is_flag or fields.framework.takes_recipe_as_flags:
         return _wanted_of_flag(facts, value)
@@ -248,10 +250,8 @@ def _wanted_of_model(facts: FrameworkField, value: Any) -> str:
     if isinstance(value, (list, dict)):
         return _words(facts)
     if kind == "bool":
-        if isinstance(value, str):
-            taken = value.lower() in (*TRUE_WORDS, *FALSE_WORDS, "on", "off")
-        else:
-            taken = value in (0, 1)
+        words = (*TRUE_WORDS, *FALSE_WORDS, "on", "off")
+        taken = value.lower() in words if isinstance(value, str) else value in (0, 1)
         return "" if taken else _words(facts)
     if isinstance(value, str):
         return "" if _is_number(value) else _words(facts)

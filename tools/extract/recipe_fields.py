@@ -215,7 +215,9 @@ def _aliases(value: ast.expr | None) -> Iterator[str]:
     for one in value.keywords if isinstance(value, ast.Call) else ():
         if one.arg in ("alias", "validation_alias"):
             yield from (
-                part.value for part in ast.walk(one.value) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                part.value
+                for part in ast.walk(one.value)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
             )
 
 
@@ -225,7 +227,7 @@ def _converted(cls: ast.ClassDef) -> frozenset[str]:
     for function in (node for node in cls.body if isinstance(node, ast.FunctionDef)):
         for one in function.decorator_list:
             if isinstance(one, ast.Call) and ast.unparse(one.func).endswith("field_validator"):
-                names |= {part.value for part in one.args if isinstance(part, ast.Constant)}
+                names |= _identifiers(set(map(_text_of, one.args)))
     return frozenset(names)
 
 
@@ -233,7 +235,7 @@ def _refused(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
     """The fields that a validator rejects whatever they are, with its message."""
     for function in (node for node in cls.body if isinstance(node, ast.FunctionDef)):
         fields = [
-            part.value
+            str(_text_of(part))
             for one in function.decorator_list
             if isinstance(one, ast.Call) and ast.unparse(one.func).endswith("field_validator")
             for part in one.args
@@ -282,12 +284,14 @@ def _popped(folder: Path, layout: FieldLayout) -> _Read:
     """The keys of a recipe that the program takes out of it."""
     nodes = (node for pattern in layout.readers for path in folder.glob(pattern) for node in ast.walk(parse(path)))
     taken = {
-        _text_of(node.args[0]) for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "config.pop"
+        _text_of(node.args[0])
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "config.pop"
     }
     return _Read(_identifiers(taken), frozenset())
 
 
-def _text_of(node: ast.expr) -> Any:
+def _text_of(node: ast.AST) -> Any:
     return node.value if isinstance(node, ast.Constant) else None
 
 
@@ -342,9 +346,11 @@ def _releases(name: str, store: Facts, options: argparse.Namespace) -> list[str]
 
 def _with(name: str, releases: list[str], store: Facts, options: argparse.Namespace) -> Facts:
     framework = _FRAMEWORKS[name]
+    layout = framework.fields
+    assert layout is not None  # noqa: S101 - by which the frameworks were chosen
     for release in releases:
         with tree_of(framework.package, release, options) as tree:
-            facts = extracted(partial(extract, framework.fields, release=release), framework.package, release, tree)
+            facts = extracted(partial(extract, layout, release=release), framework.package, release, tree)
         earlier = earlier_than(release, store["releases"])
         before = history.at(store, earlier) if earlier else {}
         if earlier and release not in store["releases"]:
