@@ -152,11 +152,11 @@ def _more(cls: ast.ClassDef, names: Collection[str]) -> Iterator[tuple[str, Fact
             yield node.target.id, source.metadata(node.value, "choices", "aliases")
         elif isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
             for statement in source.statements(node):
-                yield from _stands_in(statement.node)
+                yield from _filled(statement.node)
     yield from deprecations(cls, names).items()
 
 
-def _stands_in(node: ast.stmt) -> Iterator[tuple[str, Facts]]:
+def _filled(node: ast.stmt) -> Iterator[tuple[str, Facts]]:
     """``self.bf16 = not self.fp16 if self.bf16 is None else self.bf16``."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.IfExp):
         return
@@ -174,7 +174,7 @@ def _set(cls: ast.ClassDef) -> Iterator[str]:
             found = {
                 target.attr
                 for one in ast.walk(node)
-                if isinstance(one, ast.Assign) and not any(_stands_in(one))
+                if isinstance(one, ast.Assign) and not any(_filled(one))
                 for target in one.targets
                 if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
             }
