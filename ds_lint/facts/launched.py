@@ -89,9 +89,9 @@ class LaunchFacts:
     """
 
     __slots__ = (
-        "builds_whole_models", "checkpoint", "composed", "document", "fsdp_config", "is_open", "launch", "model", "named",
-        "names_experts", "port_taken", "recipe", "resumption", "script", "script_document", "stack", "training",
-        "values", "variables", "written",
+        "builds_whole_models", "checkpoint", "composed", "document", "fsdp_config", "is_open", "launch", "model",
+        "named", "names_experts", "port_taken", "recipe", "resumption", "script", "script_document", "stack",
+        "training", "values", "variables", "written",
     )  # fmt: skip
 
     def __init__(

@@ -111,8 +111,8 @@ class ScriptCalls(NamedTuple):
     """What a script does; two scripts with the same calls contradict a config in the same way.
 
     ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
-    ``pipeline`` is where it makes the pipeline that its engine gets. ``chooses_checkpoints`` says that it sets the type
-    of FSDP's checkpoints itself, ``model_save`` where the Trainer saves the model. ``has_adapters`` says that it may give
+    ``pipeline`` is where it makes the pipeline that its engine gets, ``model_save`` where the Trainer saves the model.
+    ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``has_adapters`` that it may give
     the model adapters.
     """
 
