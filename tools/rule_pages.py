@@ -41,7 +41,6 @@ from ds_lint.session.absent_names import documents_with_absent_names
 from ds_lint.session.composed import composed_config
 from ds_lint.session.launch_variables import LaunchVariables
 from ds_lint.session.launched_words import documents_with_launched_words
-from ds_lint.session.launcher_words import documents_with_launcher_words
 from ds_lint.session.material import linted
 from ds_lint.session.options import Options
 from ds_lint.session.session import Session
@@ -168,7 +167,6 @@ def names_of(example: pages.Example) -> Document:
         paths, session = [str(Path(folder, SHELL_NAME))], Session(Options(paths=[]))
         found = documents_with_absent_names(paths, [], [], session, at_once)
         found += documents_with_launched_words(paths, [], session, at_once)
-        found += documents_with_launcher_words(paths, [], session, at_once)
     issues: list[SyntaxIssue] = [
         issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, LaunchedWords, LauncherWords))
     ]

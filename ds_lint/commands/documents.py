@@ -258,7 +258,6 @@ def linted_names(
     from ds_lint.session.absent_names import documents_with_absent_names  # a config alone names none
     from ds_lint.session.keyword_calls import documents_with_keyword_calls
     from ds_lint.session.launched_words import documents_with_launched_words
-    from ds_lint.session.launcher_words import documents_with_launcher_words
     from ds_lint.source.absent_name import joined
 
     def or_complain(work: Callable[[], _Result], path: str) -> _Result | None:
@@ -268,7 +267,6 @@ def linted_names(
         *documents_with_absent_names(paths, found, projects, session, or_complain),
         *documents_with_launched_words(paths, projects, session, or_complain),
         *documents_with_keyword_calls(paths, projects, session, or_complain),
-        *documents_with_launcher_words(paths, projects, session, or_complain),
     ]
     linted = (_linted(document, session, unreadable) for document in joined(found_in))
     return [one for one in linted if one is not None and (one[0].findings or one[0].suppressed)]

@@ -14,6 +14,7 @@ from ds_lint.project.absent_files import NamedTogether, absent_files
 from ds_lint.project.discovery import candidates
 from ds_lint.project.launches import NOTEBOOK, data_of, may_be_script, read_launches, read_notebook
 from ds_lint.project.made_files import brings_files
+from ds_lint.project.of_tests import is_of_tests
 from ds_lint.project.tree import ProjectTree
 from ds_lint.session.launched import LaunchingProject
 from ds_lint.session.reached import project_of
@@ -39,7 +40,6 @@ _NAMES_CONFIG = re.compile(
     rb"\bdeepspeed\s*=|hf_ds_config|config_params|DeepSpeedPlugin|HfDeepSpeedConfig|HfTrainerDeepSpeedConfig|"
     rb"deepspeed\.initialize|DeepSpeedStrategy"
 )
-_OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _IN_IMAGE = ("dockerfile", "containerfile")  # whose files are not where the project has them
 _CONTAINERS = ("docker", "podman")
 _MOVES = re.compile(
@@ -133,7 +133,7 @@ class _Reader:
     def add_launch(self, facts: LaunchFacts, file: LaunchFile, project: LaunchingProject) -> None:
         """Add what a launch names."""
         launch, document = facts.launch, facts.document
-        if launch.record is None or launch.cwd is None or _is_of_image(file.path) or _OF_TESTS.search(file.path):
+        if launch.record is None or launch.cwd is None or _is_of_image(file.path) or is_of_tests(file.path):
             return
         text = _Text(document.path, document.text, document.notebook)
         tree = self._tree(project.directory)
@@ -165,7 +165,7 @@ class _Reader:
             return
         tree = self._tree(directory)
         by = self._place(path, tree)
-        if _OF_TESTS.search(by):
+        if is_of_tests(by):
             return
         if path.endswith(NOTEBOOK):
             reading = read_notebook(path, directory)
@@ -185,7 +185,7 @@ class _Reader:
     def add_yaml(self, document: Document, given: str) -> None:
         """Add what a YAML of Accelerate or a recipe names."""
         directory = given if os.path.isdir(given) else project_of(document.path)
-        if document.root is None or not document.path.endswith(YAML) or _OF_TESTS.search(document.path):
+        if document.root is None or not document.path.endswith(YAML) or is_of_tests(document.path):
             return
         is_recipe = document.kind == "recipe"
         paths = [("deepspeed",)] if is_recipe else [("deepspeed_config", key) for key in _KEYS]

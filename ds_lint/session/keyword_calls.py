@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ds_lint.launches.keyword_calls import MAKES, keyword_calls
 from ds_lint.project.discovery import candidates
 from ds_lint.project.launches import NOTEBOOK, data_of, read_notebook
+from ds_lint.project.of_tests import is_of_tests
 from ds_lint.session.launched import LaunchingProject
 from ds_lint.session.reached import project_of
 from ds_lint.source.absent_name import document_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 
-_OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 _PARTITIONS = re.compile(r"deepspeed|fsdp|fully_sharded", re.IGNORECASE)  # what makes a script one for ds-lint
 
 
@@ -73,7 +73,7 @@ class _KeywordReader:
     def add(self, path: str, directory: str, *, is_wanted: bool = False) -> None:
         """Add a module, if it is one that trains with partitions or is told to."""
         whole = os.path.realpath(path)
-        data = data_of(path) if whole not in self._seen and not _OF_TESTS.search(path) else None
+        data = data_of(path) if whole not in self._seen and not is_of_tests(path) else None
         if data is None:
             return
         notebook = None

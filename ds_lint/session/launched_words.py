@@ -1,4 +1,4 @@
-"""The launches of a project of which the parser is known, as documents for the rules about their words."""
+"""The launches of a project with words that their launcher or script may refuse, as documents for the rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from ds_lint.project.launches import may_be_script, read_launches
+from ds_lint.project.of_tests import is_of_tests
 from ds_lint.session.launched import LaunchingProject
+from ds_lint.session.launcher_words import launcher_words
 from ds_lint.session.reached import project_of
 from ds_lint.source.absent_name import document_of
 from ds_lint.source.command_text import span_in_command
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from ds_lint.project.launches import LaunchFile, UnlessItFails
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document, SyntaxIssue
-
-_OF_TESTS = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 
 
 def documents_with_launched_words(
@@ -61,24 +61,28 @@ class _LaunchReader:
                 self.add(facts, file)
 
     def add(self, facts: LaunchFacts, file: LaunchFile) -> None:
-        """Add a launch if the parser of its script is known."""
-        launch, script, document = facts.launch, facts.script, facts.document
-        line = script.command_line if script is not None else None
-        if line is None or launch.record is None or launch.cwd is None or launch.only_file or not document.text:
+        """Add what a launch gives its launcher, and its script, if what these take is known."""
+        document = facts.document
+        if is_of_tests(file.path) or not document.text:
             return
-        if _OF_TESTS.search(file.path):
-            return
-        span = span_in_command(document.text, launch.line, re.compile(r"(?!)"))
-        issue = LaunchedWords(
-            span,
-            launch.script or "",
-            launch.line,
-            tuple(launch.flags),
-            line,
-            is_whole=not launch.loose and not launch.cut_off,
-        )
-        key = (document.path, launch.line, issue.says)
-        if key in self.known:
-            return
-        self.known.add(key)
-        self.found.setdefault(document.path, (document, []))[1].append(issue)
+        for issue in (launcher_words(facts), _script_words(facts)):
+            if issue is None or (key := (document.path, facts.launch.line, issue.says)) in self.known:
+                continue
+            self.known.add(key)
+            self.found.setdefault(document.path, (document, []))[1].append(issue)
+
+
+def _script_words(facts: LaunchFacts) -> LaunchedWords | None:
+    """The words of a script whose parser is known."""
+    launch, script = facts.launch, facts.script
+    line = script.command_line if script is not None else None
+    if line is None or launch.record is None or launch.cwd is None or launch.only_file:
+        return None
+    return LaunchedWords(
+        span_in_command(facts.document.text, launch.line, re.compile(r"(?!)")),
+        launch.script or "",
+        launch.line,
+        tuple(launch.flags),
+        line,
+        is_whole=not launch.loose and not launch.cut_off,
+    )

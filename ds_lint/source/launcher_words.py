@@ -27,3 +27,8 @@ class LauncherWords(SyntaxIssue):
     def within(self, before: str, after: str) -> LauncherWords:
         """The same launch in a changed text, without the options that are no longer in it."""
         return LauncherWords(self.span, self.found, self.words, moved(self.options, before, after))
+
+    @property
+    def says(self) -> object:
+        """What makes two launches the same."""
+        return self.found, self.options
