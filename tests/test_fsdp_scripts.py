@@ -78,6 +78,7 @@ def test_a_whole_model_is_one_unit(text):
         ),
         f"if big:\n    {LOADED}else:\n    model = other()\nmodel = FSDP(model)",
         "from fairscale.nn import FullyShardedDataParallel\n" + LOADED + "model = FullyShardedDataParallel(model)",
+        f"import torch.sagemaker as tsm\n{LOADED}model = FSDP(model)",
         f"{LOADED}fully_shard(model, reshard_after_forward=False)",
     ],
 )

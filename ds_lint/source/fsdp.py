@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _HOME = "torch.distributed."
 # What a text has that may be such a script.
 _MARKS = (b"FullyShardedDataParallel", b"fully_shard")
+_OTHERS = "torch.sagemaker"  # a package that comes with a torch of its own, whose FSDP takes other keywords
 
 
 def may_use_fsdp(data: bytes) -> bool:
@@ -36,6 +37,8 @@ def version_of_wrapper(name: str) -> int | None:
 def script_with_fsdp(names: ModuleNames, text: str, path: str) -> list[Document]:
     """The module as a document, if it calls a wrapper of FSDP; its place is that of the first call."""
     imported = dict(_imported(names))
+    if _OTHERS in text:
+        return []
     for call in names.calls:
         first, dot, rest = dotted_name(call.func).partition(".")
         if first in imported and version_of_wrapper(f"{imported[first]}{dot}{rest}") is not None:
