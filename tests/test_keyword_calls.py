@@ -56,6 +56,13 @@ def test_a_refused_keyword_is_found(found, script, pins, refused):
     assert {one["path"].removeprefix("./") for one in findings} == {"train.py"}
 
 
+def test_a_copy_of_a_library_in_the_project_has_classes_of_its_own(found):
+    script = "SFTTrainer('m', beta=1)\nTrainer(m, tokenizer=t)\n"
+    assert len(found(script, "transformers==5.0.0")) == 2
+    copied = {"trl/__init__.py": "from .core import SFTTrainer\n", "trl/core.py": "class SFTTrainer: ...\n"}
+    assert names(found(script, "transformers==5.0.0", **copied)) == ["tokenizer"]
+
+
 TAKEN = {
     "older releases": ("TrainingArguments('o', evaluation_strategy='no')\n", "transformers==4.40.0"),
     "a renamed parameter": ("Trainer(m, tokenizer=t)\n", "transformers==4.57.6"),

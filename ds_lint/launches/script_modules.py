@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     # at a path: its own path and its text, or None.
     FindModule: TypeAlias = Callable[[str, str], "tuple[str, str] | None"]
 
+_LIBRARIES = ("transformers", "trl")
 _DEEPEST = 6  # modules that only hand on a name
 
 
@@ -85,7 +86,7 @@ class ScriptModule:
         for statement in self.names.imports:  # from arguments import *
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
                 found = self._of_module(f"{'.' * statement.level}{statement.module or ''}", name)
-                if isinstance(found, DefinedClass) or found.partition(".")[0] in ("transformers", "trl"):
+                if isinstance(found, DefinedClass) or found.partition(".")[0] in _LIBRARIES:
                     return found
         return ""
 
@@ -112,7 +113,11 @@ class ScriptModule:
         return self._of_module(owner, last)
 
     def _of_module(self, module: str, name: str) -> DefinedClass | str:
-        other = self.other(module) if module.partition(".")[0] not in ("transformers", "trl") else None
+        package = module.partition(".")[0]
+        if package in _LIBRARIES:  # whose modules are not read; a copy of one in the project may have other classes
+            is_copy = self._find is not None and self._find(package, self.path) is not None
+            return "" if is_copy else f"{module}.{name}"
+        other = self.other(module)
         if other is None:
             return f"{module}.{name}"
         return other.class_of(name)
