@@ -726,13 +726,6 @@ OF_AXOLOTL = (
         "there is no **/axolotl/core/builders/causal.py in",
     ),
     Change(
-        "what rejects is moved",
-        "axolotl/utils/schemas/validation.py",
-        "",
-        "",
-        "there is no **/axolotl/utils/schemas/validation.py in",
-    ),
-    Change(
         "the class of a recipe is renamed",
         FIELDS,
         "class AxolotlInputConfig",
@@ -808,13 +801,6 @@ OF_AXOLOTL = (
         "class CustomSupportedOptimizers",
         "class Optimizers",
         "there is no CustomSupportedOptimizers in",
-    ),
-    Change(
-        "a helper rejects",
-        FIELDS,
-        'raise ValueError("Muon is incompatible with DeepSpeed")',
-        'refuse("Muon")\n\ndef refuse(text):\n    raise ValueError(text)\n\ndef rest(data):\n    if 1:\n        pass',
-        "refuse raises with a message that it is handed",
     ),
 )
 PARSER, _SEED = "llamafactory/hparams/parser.py", "training_args.seed = 1"

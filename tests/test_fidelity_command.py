@@ -94,7 +94,8 @@ def test_the_page_names_every_release_of_another_library():
 
 
 def test_releases_are_pinned():
-    assert environments.pins().keys() == {"torch", "deepspeed", "transformers", "accelerate", "peft", "lightning"}
+    libraries = {"torch", "deepspeed", "transformers", "accelerate", "peft", "lightning"}
+    assert environments.pins().keys() == {*libraries, "hydra-core", "omegaconf"}
 
 
 def test_an_environment_finds_what_this_one_has_behind_its_own(tmp_path):

@@ -432,7 +432,7 @@ def test_a_script_that_is_not_understood_is_said(run, write):
         ({"run.sh": "trl sft --config x.yaml --accelerate_config c.yaml", "c.yaml": FOUR, "x.yaml": "seed: 1"}, 4),
         ({"run.sh": "trl sft --config x.yaml --accelerate_config c.yaml", "c.yaml": FOUR, "x.yaml": FOUR}, None),
         ({"run.sh": "trl sft --num_processes 2 --config x.yaml --accelerate_config c.yaml", "c.yaml": FOUR}, 2),
-        ({"run.sh": "trl sft --model m --accelerate_config zero3"}, None),
+        ({"run.sh": "trl sft --model m --accelerate_config zero3"}, 8),  # by the YAML of trl
         ({"run.sh": "axolotl train x.yaml --launcher torchrun -- --nnodes=2 --nproc_per_node=4"}, 8),
         ({"run.sh": "axolotl train x.yaml --launcher accelerate -- --config_file=c.yaml", "c.yaml": FOUR}, 4),
         ({"run.sh": "axolotl train x.yaml --num-processes 3"}, 3),

@@ -77,7 +77,7 @@ def of_class(name, model, *, keywords="bf16=True", config=None, pins=OLD_MOE):
 def test_the_family_of_a_model_is_known_by_its_class_or_its_name(codes):
     assert codes(of_class("MixtralForCausalLM", "/data/model")) == ["DS350"]
     assert codes(of_class("AutoModelForCausalLM", "mistralai/Mixtral-8x7B-Instruct-v0.1")) == ["DS350"]
-    assert codes(of_class("AutoModelForCausalLM", "someone/Mixtral-8x7B")) == []
+    assert codes(of_class("AutoModelForCausalLM", "someone/Mixtral-8x7B")) == ["DS350"]
     assert codes(of_class("LlamaForCausalLM", "mistralai/Mixtral-8x7B-v0.1")) == []
 
 

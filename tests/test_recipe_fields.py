@@ -121,7 +121,7 @@ def test_command_lines(command, found, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 2}}))
     (tmp_path / "run.sh").write_text(f"{command}\n")
-    (tmp_path / "requirements.txt").write_text("ms-swift==3.12.0\nllamafactory==0.9.3\n")
+    (tmp_path / "requirements.txt").write_text("ms-swift==3.12.0\nllamafactory==0.9.3\ntransformers==4.57.6\n")
     report = json.loads(subprocess.run([*CHECK, "json"], capture_output=True, text=True, check=False).stdout)
     messages = [one["message"] for one in report["findings"] if one["code"] == "DS673"]
     assert [next(word for word in found if word in message) for message in messages] == found

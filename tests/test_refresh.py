@@ -418,5 +418,5 @@ def test_every_store_that_a_program_writes_is_brought_up_to_date():
     }
     modules = {step.command[0] for step in (*steps.INSTALLED, *steps.READ, *steps.PAGES)}
     modules |= {reading.module for reading in readings.readings()}
-    by_hand = {"allowances.json"}  # measured on a GPU
+    by_hand = {"allowances.json", "megatron.json"}  # measured on a GPU; read off a repository
     assert {name for name, writer in written.items() if not any(f"-m {one}" in writer for one in modules)} == by_hand

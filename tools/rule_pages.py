@@ -28,6 +28,7 @@ from ds_lint.fixes.application import fix
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.launches import files
 from ds_lint.launches.keyword_calls import keyword_calls
+from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.training_script import read_training_script
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
@@ -58,6 +59,8 @@ from tools.differences import show
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
+    from ds_lint.launches.launch import Launch
+    from ds_lint.launches.training_script import TrainingScript
     from ds_lint.targets.pin import Pin
 
 NAME = "config.json"  # what an example is called while it is checked
@@ -115,7 +118,9 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
             shown = None if script is None else read_training_script(script)
             folder = "example/" if "hydra" in (script or "") else ""  # which has no modules beside the script
             held = None if script is None else Document(f"{folder}{launch.script}", script, None, [])
-            facts = LaunchFacts(launch, Document(name, text, None, []), shown, held)
+            facts = LaunchFacts(
+                launch, Document(name, text, None, []), shown, held, recipe_beside(example, launch, shown)
+            )
             facts.variables = LaunchVariables("", ON_DISK).of(facts)  # whose project has no other files
             if folder:
                 facts.composed = composed_config(facts, lambda _: None, ExampleFiles(example))
@@ -123,6 +128,13 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
                 facts.checkpoint = Checkpoint("ckpt/global_step100", example.checkpoint)
             return facts
     return None
+
+
+def recipe_beside(example: pages.Example, launch: Launch, script: TrainingScript | None) -> Document | None:
+    """The recipe in the files beside an example that a launch starts with; None if there is none."""
+    named = recipe_of(launch, script)
+    text = example.files.get(named.path) if named is not None else None
+    return None if named is None or text is None else documents.from_text(text, named.path)
 
 
 def document_of(example: pages.Example) -> Document:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 
-@rule("DS673", "argument-not-taken", severity="error", effects=("rejected", "ignored", "risk"), elsewhere=True)
+@rule("DS673", "argument-not-taken", severity="error", effects=("rejected", "risk"), elsewhere=True)
 def argument_not_taken(config: Config) -> Iterator[Problem]:
     """An argument of a training framework that it does not have, or whose value it does not take."""
     launch = config.facts.launch

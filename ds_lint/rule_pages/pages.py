@@ -196,7 +196,7 @@ def file_name(block: Block) -> str | None:
     language, _, name = block.info.partition(" ")
     if language == "text" and name in (REQUIREMENTS, HOSTS):
         return name
-    return name if re.fullmatch(r"[\w-]+\.(?:sh|py)", name) and language in ("bash", "python") else None
+    return name if re.fullmatch(r"[\w-]+\.(?:sh|py|yaml)", name) and language in ("bash", "python", "yaml") else None
 
 
 _SAFETIES = {FIXED: ("safe",), f"{FIXED} unsafe": ("safe", "unsafe")}  # by the words after the language

@@ -113,7 +113,9 @@ def _instead(name: str, meant: str | None, set_too: Iterable[str], *, is_flag: b
     if is_flag:
         return "Remove it."
     why = (
-        "it has no effect" if fields.framework.ignores_unknown else "HfArgumentParser raises for a key that is no field"
+        "it has no effect"
+        if fields.framework.ignores_unknown
+        else "HfArgumentParser raises for a key that is not a field"
     )
     return f"Remove `{name}`: {why}."
 

@@ -81,7 +81,7 @@ def test_a_block_of_json_is_read(info):
     assert document.text[document.root.span.start : document.root.span.end] == CONFIG
 
 
-@pytest.mark.parametrize("info", ["yaml", "text", "console", "diff", "js"])
+@pytest.mark.parametrize("info", ["text", "console", "diff", "js"])
 def test_a_block_of_another_language_is_not(info):
     assert markdown.read(f"```{info}\n{CONFIG}\n```\n", "a.md") == []
 
