@@ -9,8 +9,8 @@ The records of ``presets`` are those that a word names: ``is`` is the JSON, or t
 the keys that the framework sets in the config of a run, whatever names that. Without a framework, all releases of the
 store are read again. Standard output is the change log.
 
-Configs that lie in the repository of a framework are read from the source distribution. axolotl 0.7.0 to 0.16.1 have none
-there: ``--repository`` is a clone, of which the tag of the release is read then.
+Configs that lie in the repository of a framework are read from the source distribution. That of axolotl 0.5.2 and 0.7.0
+to 0.16.1 has none: ``--repository`` is a clone, of which the tag of the release is read then.
 """
 
 from __future__ import annotations
