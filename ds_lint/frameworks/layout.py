@@ -35,7 +35,7 @@ class PresetLayout(NamedTuple):
 
     ``kind`` says what reads them: DeepSpeed, or ``accelerate launch``. The name of a file without its ending is the
     word, unless the source has a dict ``mapping`` from words to names of files. ``changed`` is the attribute that holds
-    the config, of which the source sets keys. A config ``in_repository`` is no part of the package, but lies where one
+    the config, of which the source sets keys. A config ``in_repository`` is not in the package, but where one
     starts the framework from its repository: the word is the path from there.
     """
 

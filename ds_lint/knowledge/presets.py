@@ -33,7 +33,7 @@ def names_file(framework: str, path: str) -> bool:
 def misspelt_file(framework: str, path: str) -> str:
     """The config in the repository of a framework that a path hardly differs from; "" if it is there, or none is near.
 
-    What only has more behind the name is a variant that somebody made.
+    What only has more behind the name is meant as a variant.
     """
     store = _store(framework)
     folder, _, name = path.rpartition("/")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ds_lint.targets.directories import up_to_root
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,21 +14,14 @@ MOST_FOLDERS = 6  # a file seldom lies deeper below the folder that a run starts
 
 
 def may_lie_here(name: str, by: str) -> bool:
-    """Whether a folder in which a run may start has the file that another one names, or a folder in one of these."""
-    return any(
-        os.path.isfile(os.path.join(folder, name)) or any(map(os.path.isfile, _in_parts(folder, name)))
-        for folder in starting_folders(by)
-    )
+    """Whether a folder in which a run may start has the file that another one names.
 
-
-def _in_parts(folder: str, name: str) -> Iterator[str]:
-    """The file in each of the folders in a folder, as a clone of another repository may lie there."""
-    try:
-        parts = os.listdir(folder or ".")
-    except OSError:
-        return
-    for part in parts:
-        yield os.path.join(folder, part, name)
+    It may also be a folder in one of the project, such as a clone of another repository.
+    """
+    if any(os.path.isfile(os.path.join(folder, name)) for folder in starting_folders(by)):
+        return True
+    folders = up_to_root(os.path.dirname(by))
+    return any(os.path.isfile(os.path.join(here, part, name)) for here, parts in folders for part in parts)
 
 
 def starting_folders(by: str) -> Iterator[str]:
