@@ -87,7 +87,7 @@ def unknown_preset(config: Config) -> Iterator[Problem]:
     Sources: ``_init_deepspeed`` in ``swift/arguments/sft_args.py``, ``trl/cli/accelerate_config.py``.
     """
     one = config.preset
-    if one is None or one.release is None or one.is_there:
+    if one is None or one.release is None or one.is_there or one.named.is_file:
         return
     framework, word = one.named.framework, one.named.word
     words = words_of(framework.name, one.release)

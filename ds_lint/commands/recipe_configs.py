@@ -31,7 +31,8 @@ def with_named_configs(
         yield given, document
         if document.kind != "recipe" or document.language not in _FILES:
             continue
-        if (name := TrainingRecipe(document).named) is None:
+        recipe = TrainingRecipe(document)
+        if (name := recipe.named) is None or recipe.preset is not None:
             continue
         path = located(name, document.path)
         if path is None:
@@ -47,4 +48,4 @@ def with_named_configs(
                 yield given, config
         if config is not None and config.kind == "deepspeed":
             document.named = config
-            session.add_material(TrainingRecipe(document), config.path)
+            session.add_material(recipe, config.path)

@@ -100,7 +100,7 @@ class TrainingRecipe:
         found = self.fields.get(NAMES_CONFIG)
         node = self.document.root.get(NAMES_CONFIG) if self.document.root is not None else None
         is_here = found is not None and found.document is self.document
-        return preset_in_recipe(self.record, node, self.value) if is_here else None
+        return preset_in_recipe(self.record, node, self.value, self.document.path) if is_here else None
 
     @property
     def held(self) -> Node | None:

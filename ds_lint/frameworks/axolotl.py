@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.layout import FieldLayout, FieldRoot, SourceLayout, SourcePart
+from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
 from ds_lint.frameworks.record import TRUE, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ AXOLOTL = Framework(
     recipe_flag=None,
     sweeps="sweep",
     renames=True,
+    # where ``axolotl fetch deepspeed_configs`` puts them, too
+    presets=PresetLayout("deepspeed", (SourcePart("deepspeed_configs/*.json"),), in_repository=True),
     otherwise=(
         *("context_parallel_size", "deepcompile", "fp8", "process_reward_model", "reward_model", "rl"),
         *("sequence_parallel_degree", "tensor_parallel_size", "trainer_cls", "use_ray"),
@@ -82,7 +84,7 @@ AXOLOTL = Framework(
     attentions={"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"},
     splitting=("context_parallel_size", "tensor_parallel_size"),
     sequences=("sequence_parallel_degree",),
-    ignores_unknown=True,  # pydantic's default
+    ignores_unknown=True,  # pydantic's default for what is not a field
     fields=FieldLayout(
         "axolotl",
         {

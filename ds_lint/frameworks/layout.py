@@ -35,13 +35,15 @@ class PresetLayout(NamedTuple):
 
     ``kind`` says what reads them: DeepSpeed, or ``accelerate launch``. The name of a file without its ending is the
     word, unless the source has a dict ``mapping`` from words to names of files. ``changed`` is the attribute that holds
-    the config, of which the source sets keys.
+    the config, of which the source sets keys. A config ``in_repository`` is not in the package, but where one
+    starts the framework from its repository: the word is the path from there.
     """
 
     kind: Literal["deepspeed", "accelerate"]
     files: tuple[SourcePart, ...]
     mapping: str = ""
     changed: str = ""
+    in_repository: bool = False
 
 
 class FieldRoot(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.layout import FieldLayout, FieldRoot, SourceLayout, SourcePart
+from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
 from ds_lint.frameworks.record import ALL, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ LLAMA_FACTORY = Framework(
     keys=frozenset(("cutoff_len", "finetuning_type", "neat_packing", "plot_loss", "quantization_bit", "template")),
     flag="finetuning_type",
     recipe_flag=None,
+    presets=PresetLayout("deepspeed", (SourcePart("examples/deepspeed/*.json"),), in_repository=True),
     otherwise=("fp8", "use_kt", "use_mca"),
     trains_otherwise=lambda value: bool(value("stage") == "ppo"),  # with a trainer of its own
     trains_all=("finetuning_type", "full"),

@@ -13,14 +13,40 @@ if TYPE_CHECKING:
 
 
 _BEGINNINGS = ("default-zero", "fsdp", "zero")  # of the names; a word that begins so, and is none, is a mistake
+_NEAR = 0.9  # of difflib's ratio: ds_z4_config is near ds_z3_config
 
 
 def names_preset(framework: str, word: str) -> bool:
-    """Whether a word is the name of a config of a framework, or meant as one."""
+    """Whether a word is the name of a config in the package of a framework, or meant as one."""
     store = _store(framework)
-    if store is None:
-        return False
-    return word in store["presets"] or (word.startswith(_BEGINNINGS) and not any(sign in word for sign in "./\\{"))
+    names = [one for one in store["presets"] if "/" not in one] if store is not None else []
+    is_meant = word.startswith(_BEGINNINGS) and not any(sign in word for sign in "./\\{")
+    return word in names or (is_meant and bool(names))
+
+
+def names_file(framework: str, path: str) -> bool:
+    """Whether the repository of a framework has a config at this path."""
+    store = _store(framework)
+    return store is not None and "/" in path and path in store["presets"]
+
+
+def misspelt_file(framework: str, path: str) -> str:
+    """The config in the repository of a framework that a path hardly differs from; "" if it is there, or none is near.
+
+    What only has more behind the name is meant as a variant.
+    """
+    store = _store(framework)
+    folder, _, name = path.rpartition("/")
+    known = (
+        [one for one in store["presets"] if folder and one.rpartition("/")[0] == folder] if store is not None else []
+    )
+    if path in known:
+        return ""
+    from difflib import get_close_matches
+
+    stem = name.removesuffix(".json")
+    near = get_close_matches(stem, [one.rpartition("/")[2].removesuffix(".json") for one in known], 1, _NEAR)
+    return f"{folder}/{near[0]}.json" if near and not stem.startswith(near[0]) else ""
 
 
 def release_of(framework: str, pin: Pin | None, word: str | None = None) -> str | None:

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.word import Word
 
-# One of which such a script has; "swift" and "--accelerate_config" are of frameworks with configs of their own.
+# One of which such a script has; "swift" and all behind it are of frameworks with configs of their own.
 MARKS = (
     b"--use_deepspeed", b"--use-deepspeed", b"ACCELERATE_USE_DEEPSPEED", b"--use_fsdp", b"--use-fsdp",
     b"ACCELERATE_USE_FSDP", b"--fsdp", b"swift", b"--accelerate_config",
+    b"deepspeed_configs/", b"examples/deepspeed/",
 )  # fmt: skip
 _USED = {"ACCELERATE_USE_DEEPSPEED": "use_deepspeed", "ACCELERATE_USE_FSDP": "use_fsdp"}
 _OFF = dict.fromkeys(_USED, "false")

@@ -19,11 +19,15 @@ _CONFIGS = (*JSON, *YAML)  # other values of the flags are presets, or base64
 
 
 class NamedFile(NamedTuple):
-    """A file by the word that names it, and the program that opens it."""
+    """A file by the word that names it, and the program that opens it.
+
+    ``meant`` is the config in the repository of a framework that the word hardly differs from, or "".
+    """
 
     role: Role
     name: str
     taker: str
+    meant: str = ""
 
 
 def named_files(launch: Launch, script: TrainingScript | None) -> Iterator[NamedFile]:

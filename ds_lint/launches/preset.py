@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint.knowledge.presets import names_preset
+from ds_lint.knowledge.presets import names_file, names_preset
 from ds_lint.record import Record
 from ds_lint.source.tree import Span
+from ds_lint.targets.starting_folders import may_lie_here
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import FieldValues, Framework
@@ -26,6 +28,11 @@ class Preset(Record):
     value: FieldValues
 
     @property
+    def is_file(self) -> bool:
+        """Whether it lies in the repository of the framework, and not in the package."""
+        return self.framework.presets is not None and self.framework.presets.in_repository
+
+    @property
     def is_accelerates(self) -> bool:
         """Whether this is a YAML of ``accelerate launch``."""
         return self.framework.presets is not None and self.framework.presets.kind == "accelerate"
@@ -40,7 +47,18 @@ def preset_word(launch: Launch) -> str | None:
     word = launch.accelerate_config if is_accelerates else launch.deepspeed_config
     if word is None or (is_accelerates and launch.deepspeed_config is not None):
         return None
-    return word if names_preset(framework.name, word) else None
+    return word if launch.takes_shipped_file or names_preset(framework.name, word) else None
+
+
+def with_shipped_file(launch: Launch, by: str) -> Launch:
+    """The launch, with the fact that it takes a config of the framework's repository, which the project does not have.
+
+    ``by`` is the script that has the command.
+    """
+    framework, word = launch.framework, launch.deepspeed_config
+    if framework is None or word is None or not names_file(framework.name, word):
+        return launch
+    return launch._replace(takes_shipped_file=not may_lie_here(os.path.join(launch.cwd or "", word), by))
 
 
 def place_of_word(text: str, command: Span, flag: str, word: str) -> Span:
@@ -56,10 +74,11 @@ def place_of_word(text: str, command: Span, flag: str, word: str) -> Span:
     return Span(*found.span()) if found is not None else command
 
 
-def preset_in_recipe(framework: Framework, node: Node | None, value: FieldValues) -> Preset | None:
-    """The config that a recipe names in this way; None if it holds one, or names a file."""
+def preset_in_recipe(framework: Framework, node: Node | None, value: FieldValues, by: str) -> Preset | None:
+    """The config that a recipe, the file ``by``, names in this way; None if it holds one, or names its own file."""
     word = node.value if node is not None else None
     if node is None or not isinstance(word, str) or framework.presets is None:
         return None
-    is_of_recipe = framework.presets.kind == "deepspeed" and names_preset(framework.name, word)
+    is_shipped = names_preset(framework.name, word) or (names_file(framework.name, word) and not may_lie_here(word, by))
+    is_of_recipe = framework.presets.kind == "deepspeed" and is_shipped
     return Preset(framework, word, node.span, value) if is_of_recipe else None

@@ -76,7 +76,7 @@ def absent_files(naming: NamedTogether, tree: ProjectTree) -> Iterator[AbsentFil
     for one in missing:
         places = [place for place in _places(one.name, bases, tree) if not place.startswith("..")]
         if places and not _is_made(one, places, naming, tree):
-            yield AbsentFile(one, _nearest(one, places, start, tree))
+            yield AbsentFile(one, one.meant or _nearest(one, places, start, tree))
 
 
 def _calls_among_more(path: str, text: str, script: str) -> bool:
@@ -128,7 +128,7 @@ def _is_made(one: NamedFile, places: Sequence[str], naming: NamedTogether, tree:
         return True
     folders = {posixpath.dirname(place) for place in places}
     is_in_folder = any(map(tree.has, folders))
-    if not is_in_folder and naming.may_be_shipped:
+    if not is_in_folder and naming.may_be_shipped and not one.meant:
         return True
     name = posixpath.basename(one.name)
     if any(file.startswith(f"{place}.") for place in places for file in tree.files):  # such as hostfile.example

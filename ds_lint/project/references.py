@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from ds_lint.targets.starting_folders import MOST_FOLDERS, starting_folders
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_MOST_FOLDERS = 6  # a file seldom lies deeper below the folder that a run starts in
 
 
 def located(
@@ -25,7 +25,7 @@ def located(
     if os.path.isabs(name):
         return name if is_there(name) else None
     found: dict[str, str] = {}
-    for folder in _starting_folders(by) if root is None else _folders_below(by):
+    for folder in starting_folders(by) if root is None else _folders_below(by):
         place = os.path.normpath(os.path.join(folder, name))
         if root is not None and place.startswith(os.pardir):
             continue
@@ -38,32 +38,9 @@ def located(
 def _folders_below(by: str) -> Iterator[str]:
     """The folder of a file and those above it, as paths from the root of the project, which is always one of them."""
     folder = os.path.dirname(by)
-    for _ in range(_MOST_FOLDERS - 1):
+    for _ in range(MOST_FOLDERS - 1):
         if not folder:
             break
         yield folder
         folder = os.path.dirname(folder)
     yield ""
-
-
-def _starting_folders(by: str) -> Iterator[str]:
-    """The same up to the root of the repository, or else the working directory."""
-    here = os.getcwd()
-    folder = os.path.dirname(by)
-    for _ in range(_MOST_FOLDERS):
-        yield folder
-        whole = os.path.abspath(folder)
-        if os.path.exists(os.path.join(whole, ".git")) or os.path.dirname(whole) == whole:
-            return
-        if whole == here and not _is_below_repository(whole):
-            return
-        folder = os.path.join(folder, os.pardir)
-
-
-def _is_below_repository(folder: str) -> bool:
-    """Whether a folder above this one is the root of a repository."""
-    while (above := os.path.dirname(folder)) != folder:
-        folder = above
-        if os.path.exists(os.path.join(folder, ".git")):
-            return True
-    return False

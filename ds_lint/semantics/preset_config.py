@@ -51,7 +51,13 @@ class PresetConfig:
 
     def advice(self, _path: KeyPath | None) -> str:
         """What to write instead of the word."""
-        return f"`{self.named.word}` is a config of {self.named.framework.name}: name a copy of it with the change."
+        named = self.named
+        whose = (
+            f"in the repository of {self.library}, not in the project"
+            if named.is_file
+            else f"of {named.framework.name}"
+        )
+        return f"`{named.word}` is a config {whose}: name a copy of it with the change."
 
 
 def as_released(document: Document, basis: Basis) -> tuple[Document, PresetConfig]:

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.frameworks import SCRIPT
+from ds_lint.knowledge.presets import misspelt_file, names_file
 from ds_lint.launches.named_files import NamedFile, named_files
 from ds_lint.launches.script_configs import configs_named_in
 from ds_lint.project.absent_files import NamedTogether, absent_files
@@ -21,6 +22,7 @@ from ds_lint.session.reached import project_of
 from ds_lint.source.absent_name import AbsentName, document_of, pattern_of
 from ds_lint.source.command_text import span_in_command
 from ds_lint.source.languages import YAML
+from ds_lint.source.recognition import framework_keys
 from ds_lint.source.tree import Span
 from ds_lint.targets.directories import repository_of
 
@@ -154,6 +156,7 @@ class _Reader:
         )
         names = [one for one in names if not posixpath.normpath(one.name).startswith(outputs or ("\0",))]
         by = self._place(os.path.join(project.directory, file.path), tree)
+        names = list(_not_shipped(names, _framework(facts)))
         naming = NamedTogether(by, launch.cwd, names, may_be_shipped=_is_of_framework(facts))
         for absent in absent_files(naming, tree):
             self.found.add(text, span_in_command(text.text, launch.line, pattern_of(absent.named.name)), absent)
@@ -188,6 +191,7 @@ class _Reader:
         if document.root is None or not document.path.endswith(YAML) or is_of_tests(document.path):
             return
         is_recipe = document.kind == "recipe"
+        framework = framework_keys(document.root)[0] if is_recipe else ""
         paths = [("deepspeed",)] if is_recipe else [("deepspeed_config", key) for key in _KEYS]
         tree = self._tree(directory)
         text = _Text(document.path, document.text)
@@ -199,9 +203,8 @@ class _Reader:
             if role == "config" and not node.value.endswith((".json", ".hjson")):
                 continue
             taker = "DeepSpeed" if role == "config" else "deepspeed"
-            naming = NamedTogether(
-                self._place(document.path, tree), ".", [NamedFile(role, node.value, taker)], may_be_shipped=is_recipe
-            )
+            names = list(_not_shipped([NamedFile(role, node.value, taker)], framework))
+            naming = NamedTogether(self._place(document.path, tree), ".", names, may_be_shipped=is_recipe)
             for absent in absent_files(naming, tree):
                 self.found.add(text, _inside(node.span, document.text, node.value), absent)
 
@@ -234,6 +237,20 @@ def _is_of_framework(facts: LaunchFacts) -> bool:
     if facts.launch.framework is not None or facts.framework is not None:
         return True
     return facts.recipe is not None and facts.recipe.framework != SCRIPT.name
+
+
+def _framework(facts: LaunchFacts) -> str:
+    """The framework whose program is started, or whose recipe it starts with; "" if none is known."""
+    if facts.launch.framework is not None:
+        return facts.launch.framework.name
+    return facts.recipe.framework if facts.recipe is not None else ""
+
+
+def _not_shipped(names: Iterable[NamedFile], framework: str) -> Iterator[NamedFile]:
+    """The files without the configs that the repository of a framework has, where one starts it."""
+    for one in names:
+        if one.role != "config" or not names_file(framework, one.name):
+            yield one._replace(meant=misspelt_file(framework, one.name)) if one.role == "config" else one
 
 
 def _may_be_unread(one: NamedFile, facts: LaunchFacts) -> bool:

@@ -13,6 +13,7 @@ from ds_lint.launches.flag_config import has_own_config
 from ds_lint.launches.launch import module_places, without_launcher
 from ds_lint.launches.notebook_kernel import in_home, in_notebook
 from ds_lint.launches.ports import beside
+from ds_lint.launches.preset import with_shipped_file
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.project.launches import (
     NOTEBOOK,
@@ -272,6 +273,7 @@ class LaunchingProject:
         """The launches of a file, with what they tell."""
         taken = beside(file.launches, file.path, file.text)
         for place, launch in enumerate(file.launches):
+            launch = with_shipped_file(launch, os.path.join(self.directory, file.path))  # noqa: PLW2901 - with more known
             cell = self._script_of_cell(launch, file)
             by_cell = cell is not None
             script, text = cell or self.script_of(launch, file.path)

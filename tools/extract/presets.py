@@ -2,20 +2,30 @@
 
     python -m tools.extract.presets ms-swift 4.7.0 4.8.0
     python -m tools.extract.presets TRL 1.17.0 --check
-    python -m tools.extract.presets --cache DIR [--check]
+    python -m tools.extract.presets axolotl 0.7.0 --repository DIR
+    python -m tools.extract.presets --cache DIR [--check] [--repository DIR]
 
 The records of ``presets`` are those that a word names: ``is`` is the JSON, or the YAML, of the package. ``changes`` are
 the keys that the framework sets in the config of a run, whatever names that. Without a framework, all releases of the
 store are read again. Standard output is the change log.
+
+Configs that lie in the repository of a framework are read from the source distribution. That of axolotl 0.5.2 and 0.7.0
+to 0.16.1 has none: ``--repository`` is a clone, of which the tag of the release is read then.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import json
+import subprocess
 import sys
+import tarfile
+import tempfile
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
@@ -35,11 +45,11 @@ from tools.extract.reading import (
     tree_of,
     verify_releases,
 )
+from tools.extract.releases import fetch_source
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from ds_lint.frameworks.layout import PresetLayout
     from ds_lint.frameworks.record import Framework
@@ -56,7 +66,7 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
     files = _files(layout, tree, release)
     if not any(is_of(part, release) for part in layout.files):
         return {"presets": {}}  # older than the first
-    words = _words(layout, tree) if layout.mapping else {path.stem: name for name, path in files.items()}
+    words = _words(layout, tree) if layout.mapping else {_word(layout, name): name for name in files}
     absent = sorted(set(words.values()) - set(files))
     if absent or not words:
         raise LookupError(f"there is no {', '.join(absent) or 'config'} in {tree}")
@@ -68,7 +78,11 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
 
 def _files(layout: PresetLayout, tree: Path, release: str | None) -> dict[str, Path]:
     found = (path for part in layout.files if is_of(part, release) for path in sorted(tree.glob(part.what)))
-    return {path.name: path for path in found}
+    return {path.relative_to(tree).as_posix() if layout.in_repository else path.name: path for path in found}
+
+
+def _word(layout: PresetLayout, name: str) -> str:
+    return name if layout.in_repository else name.rpartition(".")[0]
 
 
 def _content(path: Path) -> object:
@@ -185,7 +199,7 @@ def _named(word: str) -> str:
 
 def _with(name: str, release: str, record: Facts | None, options: argparse.Namespace) -> Facts:
     framework = FRAMEWORKS[name]
-    with tree_of(framework.package, release, options) as tree:
+    with _source_of(framework, release, options) as tree:
         facts = extracted(partial(extract, framework, release=release), framework.package, release, tree)
     record = record or {"library": framework.package, "releases": []}
     earlier = earlier_than(release, record["releases"])
@@ -194,6 +208,32 @@ def _with(name: str, release: str, record: Facts | None, options: argparse.Names
         refuse_losses(f"{framework.package} {release}", facts, earlier, before, options.allow_loss)
         sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes(before, facts)))
     return merged(record, release, facts)
+
+
+@contextmanager
+def _source_of(framework: Framework, release: str, options: argparse.Namespace) -> Iterator[Path]:
+    """The folder with the configs of a release."""
+    layout = framework.presets
+    if layout is None or not layout.in_repository or options.tree:
+        with tree_of(framework.package, release, options) as tree:
+            yield tree
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        tree = fetch_source(framework.package, release, options.cache or Path(folder))
+        if options.repository and not _files(layout, tree, release):
+            tree = _at_tag(options.repository, f"v{release}", Path(folder) / "tag")
+        yield tree
+
+
+def _at_tag(repository: Path, tag: str, folder: Path) -> Path:
+    """The files of a tag of a clone."""
+    folder.mkdir()
+    done = subprocess.run(["git", "-C", str(repository), "archive", tag], capture_output=True, check=False)
+    if done.returncode:
+        raise ExtractionError(f"git: {done.stderr.decode(errors='replace').strip()}")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 def _text(store: Facts) -> str:
@@ -217,6 +257,9 @@ def _parser() -> Parser:
     parser = Parser("python -m tools.extract.presets", __doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("framework", nargs="?", help=", ".join(FRAMEWORKS))
     parser.add_argument("releases", nargs="*", metavar="release")
+    parser.add_argument(
+        "--repository", type=Path, metavar="DIR", help="a clone with the configs that a source distribution lacks"
+    )
     return parser
 
 

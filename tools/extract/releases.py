@@ -48,6 +48,16 @@ def fetch(library: str, release: str, into: Path) -> Path:
     return tree
 
 
+def fetch_source(library: str, release: str, into: Path) -> Path:
+    """The same of the source distribution, which may have files of the repository that a wheel lacks."""
+    tree = into / f"{library}-{release}-source"
+    if not tree.is_dir():
+        into.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=into) as folder:
+            _package(library, release, Path(folder), "--no-binary", ":all:").rename(tree)
+    return tree
+
+
 def is_final(release: str) -> bool:
     """Whether this is the number of a final release: no alpha, beta, candidate or development release."""
     return _FINAL.fullmatch(release) is not None
@@ -58,9 +68,10 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
 
-def _package(library: str, release: str, folder: Path) -> Path:
+def _package(library: str, release: str, folder: Path, *options: str) -> Path:
     """The wheel of a release, unpacked, or its source distribution where it has none."""
-    archive = downloaded(library, release, folder, "--ignore-requires-python", "--use-pep517", "--no-build-isolation")
+    options = ("--ignore-requires-python", "--use-pep517", "--no-build-isolation", *options)
+    archive = downloaded(library, release, folder, *options)
     target = folder / "unpacked"
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
