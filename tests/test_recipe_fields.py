@@ -81,6 +81,31 @@ def refused(text, *pins, path="a.yaml"):
             [("error", "rejected", '`lora_r` takes a whole number, not "eight": axolotl 0.16.0 rejects the recipe')],
         ),
         (
+            AXOLOTL + "save_total_limit: 1e1\n",  # to PyYAML a text
+            [("axolotl", "==0.16.0")],
+            [
+                (
+                    "error",
+                    "rejected",
+                    '`save_total_limit` takes a whole number, not "1e1": axolotl 0.16.0 rejects the recipe',
+                )
+            ],
+        ),
+        (AXOLOTL + "learning_rate: 1e-4\nsave_total_limit: 10\n", [("axolotl", "==0.16.0")], []),
+        (
+            LLAMA_FACTORY + "stage: sft\nstage: rm\n",
+            [("llamafactory", "==0.9.4")],
+            [("error", "rejected", "`stage` is set twice: LLaMA-Factory 0.9.4 rejects the recipe")],
+        ),
+        (LLAMA_FACTORY + "stage: sft\nstage: rm\n", [("llamafactory", "==0.9.3")], []),  # the last one counts
+        (LLAMA_FACTORY + "stage: sft\nstage: rm\n", [], []),
+        (MS_SWIFT + "max_length: 1\nmax_length: 2\n", [("ms-swift", "==4.6.0")], []),
+        (
+            MS_SWIFT + "max_length: 1\nmax_length: 2\n",
+            [("ms-swift", "==3.12.0")],
+            [("error", "rejected", "`max_length` is set twice: ms-swift 3.12.0 rejects the recipe")],
+        ),
+        (
             MS_SWIFT + "max_length: 2048.0\n",
             [("ms-swift", "==4.6.0")],
             [("error", "rejected", "`max_length` takes a whole number, not 2048.0: ms-swift 4.6.0 rejects the recipe")],
@@ -90,6 +115,30 @@ def refused(text, *pins, path="a.yaml"):
 )
 def test_fields(text, pins, found):
     assert refused(text, *pins) == found
+
+
+@pytest.mark.parametrize("transformers", [Pin("transformers", "==5.24.0", "", is_installed=True), None])
+def test_an_installed_transformers_is_not_that_of_a_framework_that_is_not_installed(transformers):
+    """It has no `warmup_ratio`; LLaMA-Factory 0.9.5 needs an older one, which has it."""
+    (document,) = documents.configs_in(f"{LLAMA_FACTORY}warmup_ratio: 0.1\n".encode(), "a.yaml")
+    pins = {"llamafactory": Pin("llamafactory", "==0.9.5", "requirements.txt")}
+    if transformers is not None:
+        pins["transformers"] = transformers
+    assert not list(refused_in_recipe(TrainingRecipe(document), pins, None))
+
+
+@pytest.mark.parametrize(("release", "found"), [("0.9.2", ["lora_rank"]), ("0.9.3", [])])
+def test_a_pair_behind_a_recipe(release, found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 2}}))
+    (tmp_path / "a.yaml").write_text(LLAMA_FACTORY)
+    (tmp_path / "run.sh").write_text("llamafactory-cli train a.yaml lora_rank=8 stage=sft\n")
+    (tmp_path / "requirements.txt").write_text(f"llamafactory=={release}\n")
+    report = json.loads(subprocess.run([*CHECK, "json"], capture_output=True, text=True, check=False).stdout)
+    messages = [one["message"] for one in report["findings"] if one["code"] == "DS673"]
+    assert messages == [
+        f"LLaMA-Factory {release} takes no `{pair}` behind a recipe: the training does not start" for pair in found
+    ]
 
 
 def test_a_copy_of_the_framework_counts(tmp_path):
@@ -111,6 +160,7 @@ def test_a_copy_of_the_framework_counts(tmp_path):
         ("swift sft --model x --deepspeed ds.json --lerning_rate 1", ["--lerning_rate"]),
         ("swift sft --model x --deepspeed ds.json --learning-rate 1 --no_lazy_tokenize --warmup_rat 0", []),
         ("swift sft --model x --deepspeed ds.json --lora_rank two", ["--lora_rank"]),
+        ("swift sft --model x --deepspeed ds.json --hub_strategy a b", ["--hub_strategy"]),
         ("swift sft --model x --deepspeed ds.json --lerning_rate 1 --ignore_args_error true", []),
         ("ALLOW_EXTRA_ARGS=1 llamafactory-cli train --deepspeed ds.json --foo 1", []),
         ("llamafactory-cli train --deepspeed ds.json --foo 1", ["--foo"]),

@@ -64,7 +64,9 @@ LLAMA_FACTORY = Framework(
     lengths=("cutoff_len",),
     attentions={"flash_attn": ""},
     fusing=("enable_liger_kernel", "use_unsloth"),
-    pairs_behind_recipe=True,  # ``OmegaConf.from_cli``
+    # ``read_args`` in src/llamafactory/hparams/parser.py: OmegaConf.from_cli, and OmegaConf.load for yaml.safe_load
+    pairs_since="0.9.3",
+    keys_once=("0.9.4", ""),
     converts_nothing=True,  # ``HfArgumentParser.parse_dict``
     # _TRAIN_ARGS of src/llamafactory/hparams/parser.py
     fields=FieldLayout(

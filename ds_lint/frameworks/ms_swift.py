@@ -83,6 +83,7 @@ MS_SWIFT = Framework(
     splitting=("deepspeed_autotp_size",),
     sequences=("sequence_parallel_size",),
     takes_recipe_as_flags=True,  # swift/cli/main.py
+    keys_once=("3.10.0", "4.1.0"),  # OmegaConf.load, and then yaml.safe_load
     # ``args_class`` of swift/pipelines/train and swift/llm/train
     fields=FieldLayout(
         "swift",

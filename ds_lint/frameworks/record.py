@@ -121,4 +121,5 @@ class Framework(NamedTuple):
     takes_recipe_as_flags: bool = False  # as if each field were a flag on the command line
     converts_nothing: bool = False  # of a recipe: a text stays a text
     ignores_unknown: bool = False  # in a recipe
-    pairs_behind_recipe: bool = False  # ``key=value`` on the command line, and no flags
+    pairs_since: str = ""  # the release that first takes ``key=value`` behind a recipe; flags it never does
+    keys_once: tuple[str, str] = ("", "")  # the releases that first refuse a recipe with a key twice, and take it again

@@ -71,7 +71,8 @@ class FrameworkFields:
 
     def _pinned_transformers(self, pin: Pin | None) -> list[str] | None:
         """The releases of transformers that the project pins; None if it pins none that is known."""
-        if pin is None or not pin.specifier or (pin.is_installed and self._pin is None):
+        is_of_framework = self._pin is not None and self._pin.is_installed
+        if pin is None or not pin.specifier or (pin.is_installed and not is_of_framework):
             return None  # the environment of ds-lint, and not that of the framework
         return allowed(pin.specifier, tables.load("transformers")["releases"]) or None
 
@@ -93,14 +94,27 @@ class FrameworkFields:
             return None
         return _common([_inherited(name, one) for one in self.transformers(release)])
 
-    def lacking(self, name: str, command: str = "") -> list[str]:
-        """The releases in question that have no such field."""
+    def lacking(self, name: str, command: str = "", *, is_flag: bool = False) -> list[str]:
+        """The releases in question that have no such field, or no such option of the command line."""
         if self.own is not None and not self.own:  # a copy that cannot be read
             return []
         if self.own is not None:
             taken = name in self.own or (self.inherits and self.is_inherited(name))
             return [] if taken else [""]
-        return [one for one in self.releases if self.facts(name, one, command) is None]
+        found = [(one, self.facts(name, one, command)) for one in self.releases]
+        return [one for one, facts in found if facts is None or (is_flag and facts.get("is_read"))]
+
+    @property
+    def take_pairs(self) -> bool:
+        """Whether a release in question takes ``key=value`` behind a recipe."""
+        return _order(self.releases[-1]) >= _order(self.framework.pairs_since)
+
+    @property
+    def refuse_keys_twice(self) -> bool:
+        """Whether all releases in question refuse a recipe that has a key twice."""
+        since, before = self.framework.keys_once
+        is_new = bool(since) and _order(self.releases[0]) >= _order(since)
+        return is_new and (not before or _order(self.releases[-1]) < _order(before))
 
     def is_inherited(self, name: str) -> bool:
         """Whether a field is one of transformers."""

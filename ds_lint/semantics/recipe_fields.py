@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.facts.own_framework import own_fields
 from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.knowledge.framework_fields import FrameworkFields
+from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.options import is_flag
 from ds_lint.launches.recipe import recipe_of
-from ds_lint.semantics.refused_fields import RefusedField, refused_field, refused_value, unknown_field
+from ds_lint.semantics.refused_fields import (
+    RefusedField,
+    field_twice,
+    pair_behind_recipe,
+    refused_field,
+    refused_value,
+    unknown_field,
+)
 from ds_lint.source.recognition import NAMES_CONFIG
 from ds_lint.source.tree import Span
 
@@ -53,12 +62,14 @@ def refused_in_recipe(
     strange = [name for name in written if fields.lacking(name, command) and fields.meant(name, command) is None]
     if not fields.is_pinned and fields.own is None and len(strange) > _MOST_STRANGE:
         return  # of a fork, or of another program
+    twice = _twice(recipe)
     for name, argument in written.items():
         if not _NAME.fullmatch(name):
             continue
         if argument.value is None and framework.ignores_unknown:
             continue
-        found = unknown_field(name, fields, command, set_too=recipe.fields)
+        found = field_twice(name, fields) if name in twice else None
+        found = found or unknown_field(name, fields, command, set_too=recipe.fields)
         if found is None and name != NAMES_CONFIG:
             found = refused_field(name, argument.value, fields) or refused_value(name, argument.value, fields, command)
         if found is not None:
@@ -75,9 +86,13 @@ def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[
     fields = FrameworkFields(framework, pins, own_fields(framework, launch.document.path))
     command = _command(framework, launch)
     for word, name, value in _arguments(launch, framework):
+        if framework.pairs_since and recipe_of(launch.launch, launch.script) is not None:
+            refused = pair_behind_recipe(word, fields)
+            if refused is not None:
+                yield RefusedArgument(refused, launch.document, _place_of(word, launch), name)
+                break  # it holds for all of them
         found = unknown_field(name, fields, command, shown=word, set_too=launch.launch.arguments, is_flag=True)
-        is_compared = launch.training is not None and fields.is_inherited(name.replace("-", "_"))  # by another rule
-        if found is None and value is not None and not is_compared:
+        if found is None and value is not None and not _is_compared(name, launch):
             found = refused_value(name, value, fields, command, shown=word, is_flag=True)
         if found is not None:
             yield RefusedArgument(found, launch.document, _place_of(word, launch), name)
@@ -86,13 +101,26 @@ def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[
             yield RefusedArgument(found, recipe.document, recipe.place_of(name) or Span(0, 0), name)
 
 
+def _is_compared(name: str, launch: LaunchFacts) -> bool:
+    """Whether a rule about training arguments reports the value."""
+    given = launch.training.given.get(name.replace("-", "_")) if launch.training is not None else None
+    return given is not None and given.is_flag and given.value is not UNKNOWN
+
+
+def _twice(recipe: TrainingRecipe) -> set[str]:
+    """The fields that a recipe has more than once."""
+    root = recipe.document.root
+    count = Counter(member.key for member in root.members) if root is not None else {}
+    return {name for name, times in count.items() if times > 1}
+
+
 def _arguments(launch: LaunchFacts, framework: Framework) -> Iterator[tuple[str, str, list[Word] | None]]:
     """The arguments of a command line: the word as it is written, the field, and the values; None if one is unknown."""
     words: list[Word] = launch.launch.flags
     named = recipe_of(launch.launch, launch.script)
     if named is not None and framework.recipe_flag is None:
         words = words[1:]
-    if framework.pairs_behind_recipe and named is not None:
+    if framework.pairs_since and named is not None:
         yield from _pairs(words)
         return
     for at, word in enumerate(words):

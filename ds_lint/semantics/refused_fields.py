@@ -51,8 +51,8 @@ def unknown_field(
     is_flag: bool = False,
 ) -> RefusedField | None:
     """What happens to a field that the framework does not have; None if it does, or may."""
-    parses_flags = is_flag or fields.framework.takes_recipe_as_flags
-    lacking = fields.lacking(name, command)
+    parses_flags = (is_flag and shown.startswith("--")) or fields.framework.takes_recipe_as_flags
+    lacking = fields.lacking(name, command, is_flag=is_flag)
     if not lacking or (parses_flags and _is_other_form(name, fields, command)):
         return None
     framework = fields.framework.name
@@ -79,6 +79,26 @@ def unknown_field(
         return RefusedField(message, outcome, "warning", _versions(history) + instead, meant)
     message = f"{framework} {_span(lacking)} has no {noun} `{shown}`: {happens}"
     return RefusedField(message, outcome, severe, _versions(history) + instead, meant)
+
+
+def field_twice(name: str, fields: FrameworkFields) -> RefusedField | None:
+    """What happens to a recipe that has a field twice; None if a release in question takes the last."""
+    if not fields.is_pinned or fields.own is not None or not fields.refuse_keys_twice:
+        return None
+    message = f"`{name}` is set twice: {fields.framework.name} {_span(fields.releases)} rejects the recipe"
+    return RefusedField(message, rejected("initialize"), "error", "Remove one: OmegaConf raises for a key set twice.")
+
+
+def pair_behind_recipe(word: str, fields: FrameworkFields) -> RefusedField | None:
+    """What happens to ``key=value`` behind a recipe; None if a release in question takes it."""
+    if not fields.is_pinned or fields.own is not None or fields.take_pairs:
+        return None
+    framework = fields.framework
+    message = (
+        f"{framework.name} {_span(fields.releases)} takes no `{word}` behind a recipe: the training does not start"
+    )
+    instead = f"Set it in the recipe, or use {framework.name} {framework.pairs_since} or newer."
+    return RefusedField(message, rejected("initialize"), "error", instead)
 
 
 def _older(
@@ -244,8 +264,7 @@ def _wanted_of_model(facts: FrameworkField, value: Any) -> str:
         return ""
     choices = facts.get("choices")
     if choices is not None:
-        is_plain = isinstance(value, (str, int, float)) and all(isinstance(one, str) for one in choices)
-        return _words(facts) if is_plain and value not in choices else ""
+        return _words(facts) if all(isinstance(one, str) for one in choices) and value not in choices else ""
     kind = facts.get("kind")
     if kind is None:
         return ""
@@ -256,7 +275,8 @@ def _wanted_of_model(facts: FrameworkField, value: Any) -> str:
         taken = value.lower() in words if isinstance(value, str) else value in (0, 1)
         return "" if taken else _words(facts)
     if isinstance(value, str):
-        return "" if _is_number(value) else _words(facts)
+        is_taken = _is_number(value) and (kind != "int" or "e" not in value.lower())  # pydantic takes no 1e3
+        return "" if is_taken else _words(facts)
     if kind == "int" and isinstance(value, float) and not value.is_integer():
         return _words(facts)
     return ""
