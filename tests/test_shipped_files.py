@@ -60,6 +60,11 @@ def test_findings_are_at_the_path_that_names_the_config(run, write):
     ]
 
 
+def test_a_script_that_is_elsewhere_shows_its_framework_in_a_flag(run, write):
+    write({"run.sh": COMMAND.replace("llamafactory-cli train", "torchrun --nproc_per_node 2 src/train.py")})
+    assert findings(run) == [("DS352", "zero_optimization.stage", "./run.sh", 2, 38)]
+
+
 def test_the_launch_of_a_recipe_counts(run, write):
     write({"a.yaml": LLAMA_FACTORY, "run.sh": "NPROC_PER_NODE=4 FORCE_TORCHRUN=1 llamafactory-cli train a.yaml\n"})
     assert findings(run) == [("DS352", "zero_optimization.stage", "./a.yaml", 6, 12)]

@@ -15,7 +15,7 @@ from ds_lint.facts.reached_calls import reached
 from ds_lint.facts.script_training import StartedScript, script_training
 from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
-from ds_lint.frameworks import FRAMEWORKS, SCRIPT
+from ds_lint.frameworks import SCRIPT, by_flag
 from ds_lint.knowledge import tables
 from ds_lint.launches.flag_config import has_own_config, identity
 from ds_lint.launches.launch import NO_LAUNCHER
@@ -167,8 +167,7 @@ class LaunchFacts:
         """The framework whose own fields the flags are; that of a script which cannot be read shows in a flag."""
         if self.launch.framework is not None:
             return self.launch.framework if not self.launch.framework.renames else None
-        flags = self.launch.arguments if self.script is None else {}
-        return next((one for one in FRAMEWORKS.values() if one.flag is not None and one.flag in flags), None)
+        return by_flag(self.launch.arguments) if self.script is None else None
 
     @property
     def _own_ranks(self) -> OwnRanks | None:

@@ -11,7 +11,7 @@ from ds_lint.frameworks.ms_swift import MS_SWIFT
 from ds_lint.frameworks.record import Framework
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 FRAMEWORKS = {one.name: one for one in (LLAMA_FACTORY, AXOLOTL, MS_SWIFT, trl.TRL)}
 # A script of the user's own: its fields are TrainingArguments, and others of which nothing is known.
@@ -24,6 +24,12 @@ TRAINERS = frozenset((
     "warmup_ratio",
 ))  # fmt: skip
 _FEWEST = 3
+
+
+def by_flag(flags: Iterable[str]) -> Framework | None:
+    """The framework that a flag tells, of a script which cannot be read."""
+    given = {*flags}
+    return next((one for one in FRAMEWORKS.values() if one.flag in given), None)
 
 
 def recognized(keys: Sequence[str]) -> tuple[str, list[str]]:

@@ -95,7 +95,7 @@ def document_of_flags(launch: Launch, script: Document, value: FieldValues) -> D
     document.kind, document.command = "accelerate", identity(launch)
     document.is_dict = True  # a run takes the config that is made
     command = _command(script, launch.line)
-    if (word := preset_word(launch)) is not None and (framework := launch.framework) is not None:
+    if (word := preset_word(launch)) is not None and (framework := launch.shipped_by or launch.framework) is not None:
         kind = framework.presets.kind if framework.presets is not None else "deepspeed"
         place = place_of_word(script.text, command, FLAGS[kind], word)
         document.kind, document.preset = kind, Preset(framework, word, place, value)

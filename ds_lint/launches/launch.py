@@ -47,8 +47,8 @@ class Launch(NamedTuple):
     or a script with it. ``set_in`` are the other files that set variables of the environment, by their names, and
     ``container`` is the program that starts a container around it with little shared memory. ``own_words`` are those of
     a launcher that starts a process for each GPU, before the script; ``behind`` those behind the program as they are,
-    each with what is known of it if it is unknown. ``takes_shipped_file`` says that the config that is named is not in
-    the project, but in the repository of the framework.
+    each with what is known of it if it is unknown. ``shipped_by`` is the framework whose repository has the config
+    that is named, if the project does not have it.
     """
 
     path: str
@@ -78,7 +78,7 @@ class Launch(NamedTuple):
     container: str | None = None
     own_words: tuple[Word, ...] = ()
     behind: tuple[tuple[Word, UnknownWord | None], ...] = ()
-    takes_shipped_file: bool = False
+    shipped_by: Framework | None = None
 
     @property
     def record(self) -> Launcher | None:

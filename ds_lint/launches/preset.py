@@ -40,6 +40,8 @@ class Preset(Record):
 
 def preset_word(launch: Launch) -> str | None:
     """The word with which a launch names a config of its framework; None if it names none."""
+    if launch.shipped_by is not None:
+        return launch.deepspeed_config
     framework = launch.framework
     if framework is None or framework.presets is None:
         return None
@@ -47,18 +49,19 @@ def preset_word(launch: Launch) -> str | None:
     word = launch.accelerate_config if is_accelerates else launch.deepspeed_config
     if word is None or (is_accelerates and launch.deepspeed_config is not None):
         return None
-    return word if launch.takes_shipped_file or names_preset(framework.name, word) else None
+    return word if names_preset(framework.name, word) else None
 
 
-def with_shipped_file(launch: Launch, by: str) -> Launch:
+def with_shipped_file(launch: Launch, framework: Framework | None, by: str) -> Launch:
     """The launch, with the fact that it takes a config of the framework's repository, which the project does not have.
 
     ``by`` is the script that has the command.
     """
-    framework, word = launch.framework, launch.deepspeed_config
+    word = launch.deepspeed_config
     if framework is None or word is None or not names_file(framework.name, word):
         return launch
-    return launch._replace(takes_shipped_file=not may_lie_here(os.path.join(launch.cwd or "", word), by))
+    is_here = may_lie_here(os.path.join(launch.cwd or "", word), by)
+    return launch._replace(shipped_by=None if is_here else framework)
 
 
 def place_of_word(text: str, command: Span, flag: str, word: str) -> Span:

@@ -241,8 +241,9 @@ def _is_of_framework(facts: LaunchFacts) -> bool:
 
 def _framework(facts: LaunchFacts) -> str:
     """The framework whose program is started, or whose recipe it starts with; "" if none is known."""
-    if facts.launch.framework is not None:
-        return facts.launch.framework.name
+    started = facts.launch.framework or facts.framework
+    if started is not None:
+        return started.name
     return facts.recipe.framework if facts.recipe is not None else ""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import named_or_in
+from ds_lint.frameworks import by_flag
 from ds_lint.launches.flag_config import has_own_config
 from ds_lint.launches.launch import module_places, without_launcher
 from ds_lint.launches.notebook_kernel import in_home, in_notebook
@@ -273,10 +274,11 @@ class LaunchingProject:
         """The launches of a file, with what they tell."""
         taken = beside(file.launches, file.path, file.text)
         for place, launch in enumerate(file.launches):
-            launch = with_shipped_file(launch, os.path.join(self.directory, file.path))  # noqa: PLW2901 - with more known
             cell = self._script_of_cell(launch, file)
             by_cell = cell is not None
             script, text = cell or self.script_of(launch, file.path)
+            framework = launch.framework or (by_flag(launch.arguments) if script is None else None)
+            launch = with_shipped_file(launch, framework, os.path.join(self.directory, file.path))  # noqa: PLW2901 - the same
             recipe = self.recipe_of(launch, script, file.path)
             facts = LaunchFacts(launch, self.document_of(launch, file), script, text, recipe)
             of_flag = (launch.surroundings.option("zero3_init_flag") or "").lower()
