@@ -177,7 +177,7 @@ def test_a_type_that_is_no_enumeration_is_an_error(tmp_path):
     files = made_sources.transformers()
     arguments = files["transformers/training_args.py"].replace("learning_rate: float", "learning_rate: Rate")
     made_sources.write(tmp_path, {**files, "transformers/training_args.py": arguments})
-    with pytest.raises(LookupError, match="name Rate, which is no enumeration"):
+    with pytest.raises(LookupError, match="name Rate, which is not an enumeration"):
         transformers.extract(tmp_path)
 
 

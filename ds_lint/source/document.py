@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which
     # names one or holds it, the keywords of a call of a class, or the name of a strategy that ``Trainer`` or ``Fabric``
-    # of Lightning takes; one follows from the others. Calls of "TrainingArguments" set FSDP up and are no config of
+    # of Lightning takes; one follows from the others. Calls of "TrainingArguments" set FSDP up and are not a config of
     # DeepSpeed, "FSDP" is a script that uses FSDP of torch by itself.
     Kind = Literal[
         "deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric",

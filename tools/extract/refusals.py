@@ -122,8 +122,8 @@ def _everyones(known: Sequence[ast.ClassDef], layout: SourceLayout) -> set[str]:
 def _is_everyones(cls: ast.ClassDef, everyones: set[str], layout: SourceLayout) -> bool:
     """Whether a class checks whatever is trained; one that inherits from a root stands for it, as axolotl's does."""
     is_root = any(re.fullmatch(root.what, cls.name) for root in layout.roots)
-    stands_for_root = any(re.fullmatch(root.what, ast.unparse(base)) for root in layout.roots for base in cls.bases)
-    return cls.name in everyones or (stands_for_root and not is_root)
+    replaces_root = any(re.fullmatch(root.what, ast.unparse(base)) for root in layout.roots for base in cls.bases)
+    return cls.name in everyones or (replaces_root and not is_root)
 
 
 def _bases(cls: ast.ClassDef, by_name: Mapping[str, ast.ClassDef]) -> set[str]:

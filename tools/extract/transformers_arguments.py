@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SEQ2SEQ = "training_args_seq2seq.py"
 _MODULES = ("training_args.py", "trainer_utils.py", "debug_utils.py")
 _ENUMS = ("Enum", "ExplicitEnum")
-# Names of types that are no enumerations: those of typing and of Python, and classes that no text becomes.
+# Names of types that are not enumerations: those of typing and of Python, and classes that no text becomes.
 _OTHERS = {
     "Any", "Dict", "False", "List", "Literal", "None", "Optional", "ParallelismConfig", "Union", "bool", "dict",
     "float", "int", "list", "str",
@@ -39,7 +39,7 @@ def words(package: Path, fields: Facts) -> Facts:
     named = {name for field in fields.values() for name in re.findall(r"\w+", field["type"])} - _OTHERS
     known = {name: values for module in _MODULES for name, values in _enums(source.parse(package / module))}
     if missing := sorted(named - known.keys()):
-        raise LookupError(f"the types of fields name {', '.join(missing)}, which is no enumeration of {_MODULES}")
+        raise LookupError(f"the types of fields name {', '.join(missing)}, which is not an enumeration of {_MODULES}")
     return {name: {"choices": known[name]} for name in sorted(named)}
 
 
