@@ -101,7 +101,7 @@ def refused(text, *pins, path="a.yaml"):
         (LLAMA_FACTORY + "stage: sft\nstage: rm\n", [], []),
         (MS_SWIFT + "max_length: 1\nmax_length: 2\n", [("ms-swift", "==4.6.0")], []),
         (
-            MS_SWIFT + "max_length: 1\nmax_length: 2\n",
+            MS_SWIFT.replace("tuner_type", "train_type") + "max_length: 1\nmax_length: 2\n",
             [("ms-swift", "==3.12.0")],
             [("error", "rejected", "`max_length` is set twice: ms-swift 3.12.0 rejects the recipe")],
         ),
@@ -160,7 +160,7 @@ def test_a_copy_of_the_framework_counts(tmp_path):
         ("swift sft --model x --deepspeed ds.json --lerning_rate 1", ["--lerning_rate"]),
         ("swift sft --model x --deepspeed ds.json --learning-rate 1 --no_lazy_tokenize --warmup_rat 0", []),
         ("swift sft --model x --deepspeed ds.json --lora_rank two", ["--lora_rank"]),
-        ("swift sft --model x --deepspeed ds.json --hub_strategy a b", ["--hub_strategy"]),
+        ("swift rlhf --rlhf_type dpo --model x --deepspeed ds.json --loss_type sigmoid sft", []),  # text of `swift sft`
         ("swift sft --model x --deepspeed ds.json --lerning_rate 1 --ignore_args_error true", []),
         ("ALLOW_EXTRA_ARGS=1 llamafactory-cli train --deepspeed ds.json --foo 1", []),
         ("llamafactory-cli train --deepspeed ds.json --foo 1", ["--foo"]),

@@ -84,7 +84,7 @@ AXOLOTL = Framework(
     attentions={"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"},
     splitting=("context_parallel_size", "tensor_parallel_size"),
     sequences=("sequence_parallel_degree",),
-    ignores_unknown=True,  # pydantic's default for what is not a field
+    ignores_unknown=True,  # pydantic's default for unknown fields
     fields=FieldLayout(
         "axolotl",
         {

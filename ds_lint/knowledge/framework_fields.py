@@ -107,14 +107,14 @@ class FrameworkFields:
     @property
     def take_pairs(self) -> bool:
         """Whether a release in question takes ``key=value`` behind a recipe."""
-        return _order(self.releases[-1]) >= _order(self.framework.pairs_since)
+        return bool(_order(self.releases[-1]) >= _order(self.framework.pairs_since))
 
     @property
     def refuse_keys_twice(self) -> bool:
         """Whether all releases in question refuse a recipe that has a key twice."""
         since, before = self.framework.keys_once
         is_new = bool(since) and _order(self.releases[0]) >= _order(since)
-        return is_new and (not before or _order(self.releases[-1]) < _order(before))
+        return is_new and (not before or bool(_order(self.releases[-1]) < _order(before)))
 
     def is_inherited(self, name: str) -> bool:
         """Whether a field is one of transformers."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")  # else a person is to replace it, or a template does
 _SWITCHES_OFF = ("ALLOW_EXTRA_ARGS", "USE_MCA", "USE_V1")  # with which LLaMA-Factory takes other fields
-_MOST_STRANGE = 2  # fields that no release has, and that are not slips
+_MOST_STRANGE = 2  # fields that no release has, and that resemble none
 _TAKES_ALL = "ignore_args_error"  # of ms-swift
 
 

@@ -132,11 +132,7 @@ def _instead(name: str, meant: str | None, set_too: Iterable[str], *, is_flag: b
         return f"Did you mean `{meant}`?"
     if is_flag:
         return "Remove it."
-    why = (
-        "it has no effect"
-        if fields.framework.ignores_unknown
-        else "HfArgumentParser raises for a key that is not a field"
-    )
+    why = "it has no effect" if fields.framework.ignores_unknown else "HfArgumentParser raises for an unknown key"
     return f"Remove `{name}`: {why}."
 
 

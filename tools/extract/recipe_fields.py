@@ -146,7 +146,8 @@ def extract(layout: FieldLayout, tree: Path, release: str | None = None) -> Fact
             if found is None:
                 raise LookupError(f"there is no class {root.part.what} in {' or '.join(root.modules)} of {tree}")
             for name, facts in _fields(found, package, layout, foreign).items():
-                fields.setdefault(name, facts)
+                if fields.setdefault(name, facts) != facts and command not in commands[name]:
+                    fields[name] = {}  # of another type in each command: which one runs is not always known
                 if command not in commands.setdefault(name, []):
                     commands[name].append(command)
     every = list(layout.roots)
