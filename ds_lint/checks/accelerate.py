@@ -298,13 +298,13 @@ def fsdp_model_not_saved(config: Config) -> Iterator[Problem]:
         return
     setting = plugin.setting("state_dict_type")
     default = "" if setting.member is not None else ", the default of FSDP 2"
-    what = f"checkpoints are {SHARDED}{default}: trainer.save_model() writes no weights"
+    what = f"checkpoints are {SHARDED}{default}: save_model() writes no weights"
     launch, saved = config.facts.launch, script.calls.model_save if script is not None else None
     is_certain = launch is not None and saved is not None
     yield Problem(
         setting.path or plugin.path,
         _value_span(setting.member) if setting.member is not None else plugin.place.key_span,
-        f"{what} that from_pretrained loads" if is_certain else f"{what} unless the script changes the type",
+        f"{what} for from_pretrained" if is_certain else f"{what} unless the script changes the type",
         {"trainer": RISK},
         severity="warning" if is_certain else None,
         related=launch.related(saved, "saves no weights") if launch is not None and saved is not None else [],
