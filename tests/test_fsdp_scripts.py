@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import jsonschema
 import pytest
 
+from ds_lint.knowledge import resources
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.lint import lint
 from ds_lint.semantics.basis import Basis
@@ -360,12 +363,15 @@ def test_other_modules_are_no_scripts_with_fsdp():
     assert [python.read(text, "train.py") for text in texts] == [[], [], []]
 
 
+SCHEMA = json.loads(Path(resources.path("schemas", "report.schema.json")).read_text(encoding="utf-8"))
 SCRIPT = f"{HEAD}{LOADED}model = FSDP(model)\noptimizer = torch.optim.AdamW(model.parameters())\n"
 
 
 def report_of(run, *arguments):
     result = run("check", *arguments, "--output-format", "json")
-    return json.loads(result.stdout)
+    report = json.loads(result.stdout)
+    jsonschema.validate(report, SCHEMA)
+    return report
 
 
 def test_a_script_is_a_file_of_the_report(run, tmp_path):

@@ -53,6 +53,12 @@ def test_every_file_that_would_be_checked_is_listed_with_the_reason(run, write):
     assert [file["path"] for file in checked] == [file["path"] for file in files]
 
 
+def test_a_file_with_a_config_inside_is_listed_by_its_language(run, write):
+    write({"a.yaml": "deepspeed:\n  zero_optimization:\n    stage: 3\n"})
+    write({"b.toml": "[deepspeed.zero_optimization]\nstage = 3\n"})
+    assert [(file["path"], file["kind"]) for file in shown(run)] == [("./a.yaml", "yaml"), ("./b.toml", "toml")]
+
+
 def test_a_named_file_is_listed_whatever_it_is(run, write):
     write({"package.json": {"name": "x"}, "a.json": CLEAN, "broken.json": "{"})
     files = shown(run, "package.json", "a.json", "broken.json", "-", "--stdin-filename", "in.json", stdin="{}")
