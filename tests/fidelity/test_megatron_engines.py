@@ -27,6 +27,7 @@ def results(of: str, port: int) -> list[Any]:
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
+@pytest.mark.long
 def test_a_pipeline_of_one_stage_takes_stage_1_alone(unused_port: int) -> None:
     """DS690."""
     assert results("pipeline", unused_port) == [None, REFUSED, REFUSED]
@@ -44,11 +45,13 @@ def test_a_model_of_zero_init_does_not_run_below_stage_3(unused_port: int) -> No
     assert all(str(one).startswith("RuntimeError") for one in results("zero_init", unused_port))
 
 
+@pytest.mark.long
 def test_the_config_casts_the_model(unused_port: int) -> None:
     """DS691 about ``--fp16`` and ``--bf16``."""
     assert results("precision", unused_port) == ["bfloat16"]
 
 
+@pytest.mark.long
 def test_the_adam_of_the_cpu_raises_for_other_parameters(unused_port: int) -> None:
     """DS692."""
     (error,) = results("cpu_adam", unused_port)
