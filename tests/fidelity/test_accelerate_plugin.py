@@ -101,7 +101,7 @@ def test_variables_make_a_config(given: dict[str, str]) -> None:
     del real["steps_per_print"]
     command = "".join(f"export {name}={value}\n" for name, value in variables.items()) + "torchrun train.py\n"
     (launch,) = files.launches(command, "run.sh", "shell", {"train.py": SCRIPT}.get).launches
-    document = document_of_flags(launch, Document("run.sh", command, None, []))
+    document = document_of_flags(launch, Document("run.sh", command, None, []), lambda _: None)
     accelerate = configs.from_document(document, Basis(knowledge())).accelerate
     assert accelerate is not None
     assert accelerate.made is not None

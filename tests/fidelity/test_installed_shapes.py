@@ -200,7 +200,16 @@ DEEPSPEED = (
 # What of a library is copied, and the changes: as little as its extractor reads before it meets them.
 LIBRARIES = {
     "transformers": (
-        ("integrations/deepspeed.py", "training_args.py", "dependency_versions_table.py", "__init__.py"),
+        (
+            "integrations/deepspeed.py",
+            "training_args.py",
+            "dependency_versions_table.py",
+            "__init__.py",
+            "hf_argparser.py",
+            "training_args_seq2seq.py",
+            "trainer_utils.py",
+            "debug_utils.py",
+        ),
         TRANSFORMERS,
     ),
     "accelerate": (
