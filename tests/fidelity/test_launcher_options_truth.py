@@ -10,6 +10,7 @@ import random
 from pathlib import Path
 
 import pytest
+from installed import measured_with_the_newest
 
 from ds_lint.knowledge import tables
 from ds_lint.launches.refused_options import refused_options
@@ -18,7 +19,7 @@ from tools.extract.releases import fetch
 
 pytest.importorskip("accelerate")
 pytest.importorskip("deepspeed")
-pytestmark = pytest.mark.fidelity
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 AGREE = 0.99
 # The module with the parser of a launcher, and the function that makes it, or parses with it.
