@@ -13,8 +13,8 @@ import pytest
 from installed import measured_with_the_newest
 
 from ds_lint.knowledge import tables
-from ds_lint.launches.refused_options import refused_options
-from ds_lint.semantics.refused_launch import options_at
+from ds_lint.launches.launcher_parser import refused_options
+from ds_lint.semantics.refused_launcher_options import options_at
 from tools.extract.releases import fetch
 
 pytest.importorskip("accelerate")
