@@ -81,3 +81,11 @@ def test_a_class_has_the_fields_of_its_bases():
 def test_what_releases_say_of_fields(release, name, field, fact):
     found = known.classes(release)[name].fields.get(field)
     assert found is None if fact is None else fact.items() <= found.items()
+
+
+def test_which_classes_are_training_arguments():
+    assert known.is_training("SFTConfig")
+    assert known.is_training("PPOConfig")  # not up to 0.11
+    assert known.is_training("ModelConfig") is False
+    assert known.is_training("DDPOConfig") is False
+    assert known.is_training("NewerConfig") is None

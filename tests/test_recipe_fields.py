@@ -24,7 +24,7 @@ def refused(text, *pins, path="a.yaml"):
     """What is refused of a recipe: severity, effect and message of each field."""
     (document,) = documents.configs_in(text.encode(), path)
     known = {library: Pin(library, specifier, "requirements.txt") for library, specifier in pins}
-    found = refused_in_recipe(TrainingRecipe(document), known, None)
+    found = refused_in_recipe(TrainingRecipe(document), known, None, {})
     return [(one.severity, one.outcome.effect, one.message) for _, one in found]
 
 
@@ -124,7 +124,7 @@ def test_an_installed_transformers_is_not_that_of_a_framework_that_is_not_instal
     pins = {"llamafactory": Pin("llamafactory", "==0.9.5", "requirements.txt")}
     if transformers is not None:
         pins["transformers"] = transformers
-    assert not list(refused_in_recipe(TrainingRecipe(document), pins, None))
+    assert not list(refused_in_recipe(TrainingRecipe(document), pins, None, {}))
 
 
 @pytest.mark.parametrize(("release", "found"), [("0.9.2", ["lora_rank"]), ("0.9.3", [])])

@@ -50,8 +50,8 @@ from ds_lint.source.absent_name import AbsentName
 from ds_lint.source.absent_name import document_of as document_with_names
 from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.files import MOST_BYTES, ON_DISK, Files
-from ds_lint.source.launched_words import LaunchedWords
 from ds_lint.source.launcher_words import LauncherWords
+from ds_lint.source.script_words import ScriptWords
 from ds_lint.targets.combination import pins_of
 from ds_lint.targets.requirements_file import requirements
 from tools import runs
@@ -180,7 +180,7 @@ def names_of(example: pages.Example) -> Document:
         found = documents_with_absent_names(paths, [], [], session, at_once)
         found += documents_with_launched_words(paths, [], session, at_once)
     issues: list[SyntaxIssue] = [
-        issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, LaunchedWords, LauncherWords))
+        issue for one in found for issue in one.issues if isinstance(issue, (AbsentName, ScriptWords, LauncherWords))
     ]
     return document_with_names(SHELL_NAME, example.config, issues)
 

@@ -127,7 +127,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_composed, ("composed",)),
     (_is_recipe, ("recipes",)),
     (_has_issues, ("suppressions", "syntax")),
-    (_has_absent_names, ("launched_words", "launcher_options", "names", "script_keywords")),
+    (_has_absent_names, ("launcher_options", "names", "script_keywords", "script_options")),
     (_uses_fsdp, ("fsdp_scripts",)),
 )
 

@@ -72,7 +72,7 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
     if _prepare(config) is None:
         return
     from ds_lint.semantics.arguments import refusals
-    from ds_lint.semantics.refused_arguments import trainer_refusals
+    from ds_lint.semantics.trainer_refusals import trainer_refusals
 
     found = [("TrainingArguments raises", *refusal) for refusal in refusals(config)]
     of = _created if found else None
@@ -108,10 +108,10 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
 
 def _refused_in_launches(config: Config) -> Iterator[Problem]:
     """Fields of other releases, and values that the parser of a script rejects, at their words in launches."""
-    from ds_lint.checks.launched_words import other_release_problem, value_problem
-    from ds_lint.semantics.launched_refusals import launched_refusals
+    from ds_lint.checks.script_options import other_release_problem, value_problem
+    from ds_lint.semantics.refused_script_options import refused_script_options
 
-    for one in launched_refusals(config):
+    for one in refused_script_options(config):
         if one.is_training:
             yield (other_release_problem if one.word.what == "unknown" else value_problem)(one, config)
 

@@ -23,7 +23,7 @@ def argument_not_taken(config: Config) -> Iterator[Problem]:
     from ds_lint.semantics.recipe_fields import refused_at_launch  # few launches are of a framework
 
     key, span = place_of_launch(config)
-    for one in refused_at_launch(launch, config.basis.pins):
+    for one in refused_at_launch(launch, config.basis.pins, config.basis.copies):
         refused = one.refused
         yield Problem(
             key,

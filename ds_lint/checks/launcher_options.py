@@ -5,14 +5,14 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Edit, Fix
 from ds_lint.diagnostics.problem import Problem, rejected
 from ds_lint.diagnostics.rule import rule
-from ds_lint.semantics.refused_launch import refused_launches
+from ds_lint.semantics.refused_launcher_options import refused_launcher_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.refused_launch import RefusedLaunch
+    from ds_lint.semantics.refused_launcher_options import RefusedLauncherOption
 
 _PROGRAMS = {"accelerate": "accelerate launch"}
 
@@ -20,7 +20,7 @@ _PROGRAMS = {"accelerate": "accelerate launch"}
 @rule("DS684", "unknown-launcher-option", severity="error", effects=("rejected",), kind="syntax", alone_on="names")
 def unknown_launcher_option(config: Config) -> Iterator[Problem]:
     """An option before the script that deepspeed, torchrun or accelerate launch does not know."""
-    for one in refused_launches(config):
+    for one in refused_launcher_options(config):
         program = _PROGRAMS.get(one.launcher, one.launcher)
         yield Problem(
             None,
@@ -34,7 +34,7 @@ def unknown_launcher_option(config: Config) -> Iterator[Problem]:
         )
 
 
-def _what(one: RefusedLaunch, program: str) -> str:
+def _what(one: RefusedLauncherOption, program: str) -> str:
     if one.could_be:
         return f"`{one.name}` can be short for {', '.join(f'`{name}`' for name in one.could_be[:3])} of `{program}`"
     if one.removed_in:
@@ -44,7 +44,7 @@ def _what(one: RefusedLaunch, program: str) -> str:
     return f"`{program}` has no option `{one.name}`"
 
 
-def _help(one: RefusedLaunch, program: str) -> str:
+def _help(one: RefusedLauncherOption, program: str) -> str:
     if one.could_be:
         return "Write the whole name of the option."
     if one.meant:
@@ -54,7 +54,7 @@ def _help(one: RefusedLaunch, program: str) -> str:
     return f"Delete the option. If the script reads it, write it behind the script: `{program} SCRIPT {one.name}`."
 
 
-def _fix(one: RefusedLaunch, config: Config) -> Fix | None:
+def _fix(one: RefusedLauncherOption, config: Config) -> Fix | None:
     """The option that is meant, if the text has this one as it is."""
     document = config.document
     is_written = document.text[one.span.start : one.span.end] == one.name

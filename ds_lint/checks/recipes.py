@@ -117,7 +117,8 @@ def field_not_taken(config: Config) -> Iterator[Problem]:
         return
     from ds_lint.semantics.recipe_fields import refused_in_recipe  # few configs are in or named by a recipe
 
-    for name, refused in refused_in_recipe(recipe, config.basis.pins, config.facts.launch):
+    basis = config.basis
+    for name, refused in refused_in_recipe(recipe, basis.pins, config.facts.launch, basis.copies):
         yield Problem(
             (name,),
             _place(recipe, name),

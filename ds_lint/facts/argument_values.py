@@ -102,17 +102,22 @@ def _from_text(text: str | None, field: StackFacts) -> Any:
     kind = kind_of(field)
     if text is None and "bare" in field:
         return field["bare"]
-    if kind == "bool":
-        if text is None and (field["type"] == "bool" or field["default"] is not None):
-            return True
-        if text is None or text.lower() not in (*TRUE_WORDS, *FALSE_WORDS):
-            raise ValueError(text)
-        return text.lower() in TRUE_WORDS
+    if text is None and kind == "bool" and (field["type"] == "bool" or field["default"] is not None):
+        return True
     if text is None:
         raise ValueError(text)
+    return from_word(text, kind)
+
+
+def from_word(word: str, kind: str) -> Any:
+    """What HfArgumentParser makes of a word for a value of a kind in WANTED; raises ValueError where it refuses it."""
+    if kind == "bool":
+        if word.lower() not in (*TRUE_WORDS, *FALSE_WORDS):
+            raise ValueError(word)
+        return word.lower() in TRUE_WORDS
     if kind == "text":
-        return text
-    return int(text) if kind == "int" else float(text)
+        return word
+    return int(word) if kind == "int" else float(word)
 
 
 def is_accepted(given: Argument, field: StackFacts) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ds_lint.targets.directories import up_to_root
@@ -13,16 +12,28 @@ from ds_lint.targets.text import text_of
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import Framework
 
+    FrameworkCopies = dict[tuple[str, str], frozenset[str] | None]  # by framework and directory
+
 _FIELD = re.compile(r"^    ([A-Za-z_]\w*)[ \t]*:[ \t]*[^\s#]", re.MULTILINE)
 _MOST_FOLDERS = 200  # beside a recipe that are looked into for a copy
 
 
-def own_fields(framework: Framework, path: str) -> frozenset[str] | None:
-    """The fields of the copy of a framework around a file; empty if there is one that cannot be read, else None."""
+def own_fields(framework: Framework, path: str, known: FrameworkCopies) -> frozenset[str] | None:
+    """The fields of the copy of a framework around a file; empty if there is one that cannot be read, else None.
+
+    Those in ``known`` are not read again: a folder may have many recipes and launches.
+    """
+    place = framework.name, os.path.dirname(os.path.abspath(path))
+    if place not in known:
+        known[place] = _found(framework, place[1])
+    return known[place]
+
+
+def _found(framework: Framework, directory: str) -> frozenset[str] | None:
     layout = framework.fields
     if layout is None:
         return None
-    for folder, names in up_to_root(os.path.dirname(os.path.abspath(path)) or os.curdir):
+    for folder, names in up_to_root(directory):
         if ".gitmodules" in names and _plain(framework.name) in _plain(text_of(os.path.join(folder, ".gitmodules"))):
             return frozenset()
         for place in (folder, *(os.path.join(folder, name) for name in names[:_MOST_FOLDERS])):
@@ -37,7 +48,6 @@ def _plain(text: str) -> str:
     return text.lower().replace("-", "").replace("_", "")
 
 
-@lru_cache(maxsize=32)
 def _fields(folder: str) -> frozenset[str]:
     """The annotated names in the classes of the modules of a folder."""
     names = os.listdir(folder) if os.path.isdir(folder) else []

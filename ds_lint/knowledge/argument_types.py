@@ -22,13 +22,12 @@ def reading_of(annotation: str, *, is_model: bool = False) -> dict[str, Any]:
     ``is_model`` says that pydantic validates it, which takes a value that any part of a union takes. Of ``str`` or
     something else, HfArgumentParser takes the other.
     """
-    try:
-        parts = list(_parts(ast.parse(annotation, mode="eval").body))
-    except SyntaxError:
+    members = members_of(annotation)
+    if not members:
         return {}
     if is_model:
-        return _of_model([part for part in parts if ast.unparse(part) != _NONE])
-    part = _taken(parts)
+        return _of_model([one for one in members if ast.unparse(one) != _NONE])
+    part = taken(members)
     if part is None:
         return {}
     if isinstance(part, ast.Subscript) and ast.unparse(part.value).split(".")[-1] in _LISTS:
@@ -36,16 +35,21 @@ def reading_of(annotation: str, *, is_model: bool = False) -> dict[str, Any]:
     return {"kind": "text"} if ast.unparse(part) == "str" else _single(part)
 
 
-def _taken(parts: list[ast.expr]) -> ast.expr | None:
-    """The part of a union that HfArgumentParser takes (``_parse_dataclass_field`` in transformers/hf_argparser.py)."""
-    names = [ast.unparse(part) for part in parts]
-    if len(parts) == 1:
-        return parts[0]
+def taken(members: list[ast.expr]) -> ast.expr | None:
+    """The member of a union that HfArgumentParser takes; None if it refuses the type, or that is not known.
+
+    Source: ``_parse_dataclass_field`` in transformers/hf_argparser.py.
+    """
+    names = [ast.unparse(one) for one in members]
+    if len(members) == 1:
+        return members[0]
+    if "str" not in names and (len(members) != 2 or _NONE not in names):
+        return None  # which it refuses when the script starts
     if _NONE not in names:
-        return parts[0] if names[1] == "str" else parts[1]
+        return members[0] if names[1] == "str" else members[1]
     if "bool" in names:
-        return parts[names.index("bool")] if len(parts) == 2 else None
-    return parts[0] if names[1] == _NONE else parts[1]
+        return members[names.index("bool")] if len(members) == 2 else None
+    return members[0] if names[1] == _NONE else members[1]
 
 
 def _of_model(parts: list[ast.expr]) -> dict[str, Any]:
@@ -71,24 +75,32 @@ def _single(part: ast.expr) -> dict[str, Any]:
     return {}
 
 
-def _parts(node: ast.expr) -> Iterator[ast.expr]:
-    """The members of a union."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield from _parts(ast.parse(node.value, mode="eval").body)
+def members_of(annotation: str) -> list[ast.expr]:
+    """The members of a union, in their order, each once; none if Python does not parse the type."""
+    try:
+        found = _members(ast.parse(annotation, mode="eval").body)
+        return [*{ast.unparse(one): one for one in found}.values()]
+    except SyntaxError:
+        return []
+
+
+def _members(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):  # a forward reference
+        yield from _members(ast.parse(node.value, mode="eval").body)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        yield from _parts(node.left)
-        yield from _parts(node.right)
+        yield from _members(node.left)
+        yield from _members(node.right)
     elif isinstance(node, ast.Subscript):
         name = ast.unparse(node.value).split(".")[-1]
         elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if name == "Optional":
-            yield from _parts(elements[0])
+            yield from _members(elements[0])
             yield ast.Constant(None)
         elif name == "Union":
             for one in elements:
-                yield from _parts(one)
+                yield from _members(one)
         elif name == "Annotated":
-            yield from _parts(elements[0])
+            yield from _members(elements[0])
         else:
             yield node
     else:

@@ -63,6 +63,17 @@ def classes(release: str) -> TrlClasses:
     return _known[release]
 
 
+def is_training(name: str) -> bool | None:
+    """Whether a class is one of training arguments in some release; None if no release of the store has it."""
+    found = None
+    for release in reversed(releases()):  # the newest release has most of them
+        if (known := classes(release).get(name)) is not None:
+            if known.is_training:
+                return True
+            found = False
+    return found
+
+
 def _add(
     name: str, declared: dict[str, StackFacts], own: dict[str, dict[str, StackFacts]], found: TrlClasses
 ) -> TrlClass | None:

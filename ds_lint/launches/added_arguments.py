@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.launches.certain import certainly_runs
 from ds_lint.launches.parser_options import ANY_NUMBER, ParserOption
 from ds_lint.launches.script_code import keyword, last_name, literal
+from ds_lint.launches.script_options import OF_DEEPSPEED
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ _KINDS: dict[str, ValueKind] = {"int": "int", "float": "float", "str": "text"}
 _BARE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
 _STORING = ("store", "append", "extend")
 _NUMBERS = ("?", "+", "*")
-# Of ``_add_core_arguments`` and ``add_tuning_arguments`` in deepspeed/__init__.py, of all releases.
-_OF_DEEPSPEED = ("--deepspeed", "--deepspeed_config", "--deepscale", "--deepscale_config", "--deepspeed_mpi")
 
 
 def added_options(names: ModuleNames) -> tuple[ParserOption, ...] | None:
@@ -32,7 +31,7 @@ def added_options(names: ModuleNames) -> tuple[ParserOption, ...] | None:
     found: list[ParserOption] = []
     for call in names.calls:
         if last_name(call) == "add_config_arguments":
-            found += [ParserOption((flag,), ANY_NUMBER, "any", flag.lstrip("-")) for flag in _OF_DEEPSPEED]
+            found += [ParserOption((f"--{name}",), ANY_NUMBER, "any", name) for name in OF_DEEPSPEED]
         if getattr(call.func, "attr", "") != "add_argument":
             continue
         for looped in _loops(call, names):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.knowledge import trl
 from ds_lint.launches.script_code import ARGUMENTS
 from ds_lint.launches.script_modules import DefinedClass
 from ds_lint.launches.script_options import ScriptArgument, fields_of, is_dataclass
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.script_modules import ScriptModule
 
-_OTHERS_OF_TRL = ("CLIConfig", "DatasetMixtureConfig", "ModelConfig")
 _READY = "__post_init__"  # which makes a config of the fields of transformers
 _DEEPEST = 8
 TRANSFORMERS, TRL = "transformers", "trl"
@@ -93,7 +93,7 @@ def _of_library(name: str) -> ArgumentsClass | None:
     library, _, last = name.partition(".")
     last = last.rpartition(".")[2] or library
     if library == TRL and name != library:
-        is_one = last.endswith("Config") and last not in _OTHERS_OF_TRL
+        is_one = last.endswith("Config") and trl.is_training(trl.class_called(name)) is not False
         return ArgumentsClass(last, TRL, {}, (), is_known=True, root=name) if is_one else None
     if ARGUMENTS.fullmatch(last) is None:
         return None

@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launch import Launch, module_places
+from ds_lint.launches.launcher_parser import is_refused
 from ds_lint.launches.launchers import ACCELERATE, DEEPSPEED, PYTHON, SRUN, UNKNOWN, by_module, by_program
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, arguments, parsed, sorted_flags
 from ds_lint.launches.ranks import Ranks, accelerate_root, hostfile_of, loose_around, machines_by_deepspeed
-from ds_lint.launches.refused_options import is_refused
 from ds_lint.launches.start import NO_OUTER, LauncherCall, Outer
 from ds_lint.launches.surroundings import OF_RANKS, Surroundings, nodes_around, starts_per_node, visible_gpus
 from ds_lint.launches.word import LooseWord

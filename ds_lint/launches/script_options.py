@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 COMMANDS = ("Fire", "fire.Fire", "run", "typer.run", "Typer")
 _BARE = ("store_true", "store_false", "store_const", "append_const", "count", "help", "version")
 _CHANGING = ("append", "clear", "extend", "insert", "pop", "remove")
-# Of ``add_config_arguments`` in ``deepspeed/__init__.py``.
-_OF_DEEPSPEED = {"deepspeed": "0", "deepspeed_config": "1", "deepspeed_mpi": "0", "deepscale": "0"}
+# Of ``add_config_arguments`` in ``deepspeed/__init__.py``, with how many words each takes; the last is of old releases.
+OF_DEEPSPEED = {
+    "deepspeed": "0", "deepspeed_config": "1", "deepscale": "0", "deepscale_config": "1", "deepspeed_mpi": "0",
+}  # fmt: skip
 
 
 class ScriptArgument(NamedTuple):
@@ -148,7 +150,7 @@ def _added(names: ModuleNames, values: Values) -> Iterator[tuple[str, ScriptArgu
     """The arguments of argparse."""
     for call in names.calls:
         if last_name(call) == "add_config_arguments":
-            for name, takes in _OF_DEEPSPEED.items():
+            for name, takes in OF_DEEPSPEED.items():
                 yield name, ScriptArgument(UNKNOWN, "?", place(call.func), (name,), takes)
         if last_name(call) != "add_argument":
             continue

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts.own_framework import FrameworkCopies
     from ds_lint.facts.policy import Policy
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.targets.pin import Pin
@@ -20,10 +21,11 @@ class Basis:
 
     ``before`` is what an older release knows that the newest is compared with: the one that is upgraded from
     (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation. ``pins`` has what is
-    pinned of the libraries and of what they import.
+    pinned of the libraries and of what they import. ``copies`` are the fields of the frameworks that projects carry, as
+    far as they have been read.
     """
 
-    __slots__ = ("before", "facts", "is_upgrade", "knowledge", "pins", "policies", "stack")
+    __slots__ = ("before", "copies", "facts", "is_upgrade", "knowledge", "pins", "policies", "stack")
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class Basis:
         pins: Mapping[str, Pin] | None = None,
         before: Knowledge | None = None,
         is_upgrade: bool = False,
+        copies: FrameworkCopies | None = None,
     ) -> None:
         self.knowledge = knowledge
         self.stack = stack
@@ -43,6 +46,7 @@ class Basis:
         self.pins = pins or {}
         self.before = before
         self.is_upgrade = is_upgrade
+        self.copies: FrameworkCopies = {} if copies is None else copies
 
     def but(self, **changes: Any) -> Basis:
         """The same, with other values for what is named."""

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ds_lint.knowledge import tables, trl
+from ds_lint.knowledge.argument_types import members_of, taken
 from ds_lint.knowledge.stacks import records
 from ds_lint.launches.parser_options import ANY_NUMBER, DeclaredField, ParserOption
 from ds_lint.source.python_names import dotted_name
@@ -172,36 +173,11 @@ def _opposite(name: str, *, has_dashes: bool) -> ParserOption:
 @lru_cache(maxsize=1024)
 def _meant(declared: str) -> tuple[ast.expr, bool] | None:
     """The type that the parser takes of a union, and whether it is an optional bool; None if that is not known."""
-    try:
-        parts = list(_parts(ast.parse(declared, mode="eval").body))
-    except SyntaxError:
+    members = members_of(declared)
+    type_ = taken(members) if members else None
+    if type_ is None:
         return None
-    texts = [ast.unparse(one) for one in parts]
-    if len(parts) == 1:
-        return parts[0], False
-    if "str" not in texts and (len(parts) != 2 or "None" not in texts):
-        return None  # which the parser refuses when the script starts
-    if "None" not in texts:
-        return parts[0] if texts[1] == "str" else parts[1], False
-    if "bool" not in texts:
-        return parts[0] if texts[1] == "None" else parts[1], False
-    return (parts[texts.index("bool")], True) if len(parts) == 2 else None
-
-
-def _parts(node: ast.expr) -> Iterator[ast.expr]:
-    """The members of a union, in their order, each once."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        found = [*_parts(node.left), *_parts(node.right)]
-    elif isinstance(node, ast.Subscript) and dotted_name(node.value).rpartition(".")[2] in ("Optional", "Union"):
-        elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        found = [part for one in elements for part in _parts(one)]
-        if dotted_name(node.value).endswith("Optional"):
-            found.append(ast.Constant(None))
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # a forward reference
-        found = [*_parts(ast.parse(node.value, mode="eval").body)]
-    else:
-        found = [node]
-    yield from {ast.unparse(one): one for one in found}.values()
+    return type_, len(members) > 1 and ast.unparse(type_) == "bool" and "None" in map(ast.unparse, members)
 
 
 def _literals(node: ast.Subscript) -> tuple[str, ...] | None:

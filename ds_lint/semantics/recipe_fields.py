@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.facts.own_framework import FrameworkCopies
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.frameworks.record import Framework
     from ds_lint.launches.word import Word
@@ -50,13 +51,13 @@ class RefusedArgument(NamedTuple):
 
 
 def refused_in_recipe(
-    recipe: TrainingRecipe, pins: Mapping[str, Pin], launch: LaunchFacts | None
+    recipe: TrainingRecipe, pins: Mapping[str, Pin], launch: LaunchFacts | None, copies: FrameworkCopies
 ) -> Iterator[tuple[str, RefusedField]]:
     """What the framework of a recipe does not take of it, as far as the recipe itself says it."""
     framework = FRAMEWORKS.get(recipe.framework)
     if framework is None or framework.fields is None or _takes_others(framework, launch, recipe):
         return
-    fields = FrameworkFields(framework, pins, own_fields(framework, recipe.document.path))
+    fields = FrameworkFields(framework, pins, own_fields(framework, recipe.document.path, copies))
     command = _command(framework, launch)
     written = {name: one for name, one in recipe.fields.items() if recipe.place_of(name) is not None}
     strange = [name for name in written if fields.lacking(name, command) and fields.meant(name, command) is None]
@@ -76,14 +77,16 @@ def refused_in_recipe(
             yield name, found
 
 
-def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[RefusedArgument]:
+def refused_at_launch(
+    launch: LaunchFacts, pins: Mapping[str, Pin], copies: FrameworkCopies
+) -> Iterator[RefusedArgument]:
     """What the framework does not take of the command that starts it, and of a recipe that names no config."""
     framework = launch.launch.framework
     recipe = launch.recipe
     layout = framework.fields if framework is not None else None
     if framework is None or layout is None or layout.is_pydantic or _takes_others(framework, launch, recipe):
         return  # axolotl hands words on to the launcher
-    fields = FrameworkFields(framework, pins, own_fields(framework, launch.document.path))
+    fields = FrameworkFields(framework, pins, own_fields(framework, launch.document.path, copies))
     command = _command(framework, launch)
     for word, name, value in _arguments(launch, framework):
         if framework.pairs_since and recipe_of(launch.launch, launch.script) is not None:
@@ -97,7 +100,7 @@ def refused_at_launch(launch: LaunchFacts, pins: Mapping[str, Pin]) -> Iterator[
         if found is not None:
             yield RefusedArgument(found, launch.document, _place_of(word, launch), name)
     if recipe is not None and recipe.place is None and recipe.framework == framework.name:
-        for name, found in refused_in_recipe(recipe, pins, launch):
+        for name, found in refused_in_recipe(recipe, pins, launch, copies):
             yield RefusedArgument(found, recipe.document, recipe.place_of(name) or Span(0, 0), name)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.problem import IGNORED, RISK, rejected
-from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS, WANTED
+from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS, WANTED, from_word
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.spelling import as_json
 
@@ -233,13 +233,8 @@ def _is_taken_as_word(word: str, facts: FrameworkField) -> bool:
     choices = facts.get("choices")
     if choices is not None:
         return word in map(str, choices)
-    kind = facts["kind"]
-    if kind == "text":
-        return True
-    if kind == "bool":
-        return word.lower() in (*TRUE_WORDS, *FALSE_WORDS)
     try:
-        int(word) if kind == "int" else float(word)
+        from_word(word, facts["kind"])
     except ValueError:
         return False
     return True

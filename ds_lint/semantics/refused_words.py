@@ -10,7 +10,7 @@ from argparse import ArgumentError, ArgumentParser
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS
+from ds_lint.facts.argument_values import from_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,6 @@ _NEGATIVE = re.compile(r"-\d")  # which Python's releases read differently: -1e-
 _PLAIN_NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _ANYTHING = (None, "...", "…")  # what is unknown, or left for the reader to write
 _MISSING = object()
-_CONVERTERS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "text": str}
 
 
 class RefusedWord(NamedTuple):
@@ -227,16 +226,10 @@ def _converted(text: str, option: ParserOption) -> tuple[Any, What | None]:
         return text, None
     if option.kind == "nothing":
         return text, "value" if text else None
-    value: Any = text
-    if option.kind == "bool":
-        if text.lower() not in (*TRUE_WORDS, *FALSE_WORDS):
-            return text, "value"
-        value = text.lower() in TRUE_WORDS
-    else:
-        try:
-            value = _CONVERTERS[option.kind](str(text))
-        except ValueError:
-            return text, "value"
+    try:
+        value = from_word(str(text), option.kind)
+    except ValueError:
+        return text, "value"
     if option.choices is not None and value not in option.choices:
         return value, "choice"
     return value, None

@@ -13,7 +13,7 @@ from ds_lint.session.launcher_words import launcher_words
 from ds_lint.session.reached import project_of
 from ds_lint.source.absent_name import document_of
 from ds_lint.source.command_text import span_in_command
-from ds_lint.source.launched_words import LaunchedWords
+from ds_lint.source.script_words import ScriptWords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,13 +72,13 @@ class _LaunchReader:
             self.found.setdefault(document.path, (document, []))[1].append(issue)
 
 
-def _script_words(facts: LaunchFacts) -> LaunchedWords | None:
+def _script_words(facts: LaunchFacts) -> ScriptWords | None:
     """The words of a script whose parser is known."""
     launch, script = facts.launch, facts.script
     line = script.command_line if script is not None else None
     if line is None or launch.record is None or launch.cwd is None or launch.only_file:
         return None
-    return LaunchedWords(
+    return ScriptWords(
         span_in_command(facts.document.text, launch.line, re.compile(r"(?!)")),
         launch.script or "",
         launch.line,

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ds_lint.knowledge import tables
-from ds_lint.launches.refused_options import refused_options
+from ds_lint.launches.launcher_parser import refused_options
 from ds_lint.source.launcher_words import LauncherWords
 
 if TYPE_CHECKING:

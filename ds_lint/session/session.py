@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Severity
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Sources
+    from ds_lint.facts.own_framework import FrameworkCopies
     from ds_lint.facts.policy import Policy
     from ds_lint.linter.choice import Choice
     from ds_lint.linter.selection import Selection
@@ -84,6 +85,7 @@ class Session:
         self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
         self._policies: dict[str, list[Policy]] = {}  # by the path of the settings
         self._notes: list[str] = []  # notes
+        self._copies: FrameworkCopies = {}
         self._material: dict[str, list[Material]] = {}  # by the whole path of the config that it names
         self._chosen_by(NO_SETTINGS)  # a rule that there is not is wrong usage, whatever files there are
         self._facts([], "")  # and so is a fact that cannot be read,
@@ -103,6 +105,7 @@ class Session:
             policies=self._policies_in(settings),
             pins=choice.pins,
             is_upgrade=bool(self.ends),
+            copies=self._copies,
         )
         return LintContext(
             settings,

@@ -7,8 +7,8 @@ import re
 from ds_lint.source.document import ABSENT, Document, SyntaxIssue
 from ds_lint.source.keyword_call import KeywordCall
 from ds_lint.source.languages import language_of
-from ds_lint.source.launched_words import LaunchedWords
 from ds_lint.source.launcher_words import LauncherWords
+from ds_lint.source.script_words import ScriptWords
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def again(document: Document, text: str) -> Document:
             if found is not None:
                 position = found.end()
                 names.append(AbsentName(Span(*found.span()), issue.found, issue.role, issue.taker, issue.nearest))
-        elif isinstance(issue, (KeywordCall, LaunchedWords, LauncherWords)):
+        elif isinstance(issue, (KeywordCall, ScriptWords, LauncherWords)):
             names.append(issue.within(document.text, text))
     return document_of(document.path, text, names)
 

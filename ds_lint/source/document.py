@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NOT_UTF8 = "not-utf8"  # the kind of issue
 UNDEFINED = "undefined-name"  # of Python: a literal of JSON, which no name of the module is
 ABSENT = "absent-name"  # of a file that is not in the project (``absent_name.py``)
-WORDS = "launched-words"  # that a script gets from a launch (``launched_words.py``)
+WORDS = "script-words"  # that a script gets from a launch (``script_words.py``)
 LAUNCHER = "launcher-words"  # of a launch (``launcher_words.py``)
 CALLED = "called-class"  # of a script, with keywords (``keyword_call.py``)
 UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says

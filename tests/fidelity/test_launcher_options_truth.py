@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import importlib
@@ -13,8 +14,9 @@ import pytest
 from installed import measured_with_the_newest
 
 from ds_lint.knowledge import tables
-from ds_lint.launches.refused_options import refused_options
-from ds_lint.semantics.refused_launch import options_at
+from ds_lint.launches.launcher_parser import refused_options
+from ds_lint.launches.script_options import OF_DEEPSPEED
+from ds_lint.semantics.refused_launcher_options import options_at
 from tools.extract.releases import fetch
 
 pytest.importorskip("accelerate")
@@ -33,6 +35,14 @@ OLDER = {
     "torchrun": ("2.12.1", "2.6.0", "2.1.2"),
     "accelerate": ("1.12.0", "1.0.1", "0.30.1"),
 }
+
+
+def test_the_options_that_deepspeed_adds_to_a_parser_of_a_script():
+    import deepspeed
+
+    parser = deepspeed.add_config_arguments(argparse.ArgumentParser(add_help=False))
+    added = {one.dest: "1" if one.nargs is None else str(one.nargs) for one in parser._actions}
+    assert added == {name: takes for name, takes in OF_DEEPSPEED.items() if name != "deepspeed_mpi"}
 
 
 def parser_of(launcher, tree=None):

@@ -151,10 +151,10 @@ def said(framework: str, case: Case, pins: Mapping[str, Pin], folder: Path) -> t
     assert file is not None, words
     (facts,) = LaunchingProject(str(folder)).launches(file)
     assert isinstance(facts, LaunchFacts)
-    found = [(one.name, one.refused) for one in refused_at_launch(facts, pins)]
+    found = [(one.name, one.refused) for one in refused_at_launch(facts, pins, {})]
     assert (facts.recipe is None) is (case.recipe is None), case
     if facts.recipe is not None:
-        found += refused_in_recipe(facts.recipe, pins, facts)
+        found += refused_in_recipe(facts.recipe, pins, facts, {})
     effects = [(name, one.outcome.effect) for name, one in found]
     return ({name for name, one in effects if one == "rejected"}, {name for name, one in effects if one == "ignored"})
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class LaunchedWords(SyntaxIssue):
+class ScriptWords(SyntaxIssue):
     """``words`` are those behind the script, None for unknown ones; ``is_whole`` says that there are no others.
 
     ``line`` is where the launch begins, ``script`` the program that it starts, and ``command_line`` how that reads its
@@ -31,11 +31,11 @@ class LaunchedWords(SyntaxIssue):
         self.command_line = command_line
         self.is_whole = is_whole
 
-    def within(self, before: str, after: str) -> LaunchedWords:
+    def within(self, before: str, after: str) -> ScriptWords:
         """The same launch in a changed text: a word that is no longer in it is unknown."""
         words = tuple(word if word is None or _is_kept(word, before, after) else None for word in self.words)
         span = Span(min(self.span.start, len(after)), min(self.span.end, len(after)))
-        return LaunchedWords(
+        return ScriptWords(
             span, self.script, self.line, words, self.command_line, is_whole=self.is_whole and words == self.words
         )
 

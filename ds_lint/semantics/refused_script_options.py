@@ -11,7 +11,7 @@ from ds_lint.knowledge import tables
 from ds_lint.semantics.parser_of_script import options_of, uses_trl
 from ds_lint.semantics.refused_words import refused_words
 from ds_lint.source.command_text import span_in_command
-from ds_lint.source.launched_words import LaunchedWords
+from ds_lint.source.script_words import ScriptWords
 from ds_lint.targets.releases import allowed
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _KEYWORDS = ("do", "done", "elif", "else", "esac", "fi", "then")
 _LIKE = 0.8  # of difflib's ratio: a slip in a name
 
 
-class LaunchedRefusal(NamedTuple):
+class RefusedScriptOption(NamedTuple):
     """A refused word of a launch at its place.
 
     ``message`` says what is wrong, after the name of the option, and ``meant`` is the option to write instead, or "".
@@ -36,7 +36,7 @@ class LaunchedRefusal(NamedTuple):
     """
 
     word: RefusedWord
-    launch: LaunchedWords
+    launch: ScriptWords
     span: Span
     flag: str
     message: str
@@ -45,11 +45,11 @@ class LaunchedRefusal(NamedTuple):
     is_read: bool
 
 
-def launched_refusals(config: Config) -> Iterator[LaunchedRefusal]:
+def refused_script_options(config: Config) -> Iterator[RefusedScriptOption]:
     """The words that the launches of a file give their scripts in vain."""
     known: set[tuple[Span, str, str]] = set()  # of launches in a loop
     for issue in config.document.issues:
-        if isinstance(issue, LaunchedWords):
+        if isinstance(issue, ScriptWords):
             for word, options in _refused(issue, config):
                 for one in _refusal(word, issue, options, config):
                     if (key := (one.span, one.word.what, one.flag)) not in known and not _may_differ(one, config):
@@ -57,7 +57,7 @@ def launched_refusals(config: Config) -> Iterator[LaunchedRefusal]:
                         yield one
 
 
-def _may_differ(one: LaunchedRefusal, config: Config) -> bool:
+def _may_differ(one: RefusedScriptOption, config: Config) -> bool:
     """Whether a caller of the script, or the shell, may make another word of what is written."""
     text, what = config.document.text, one.word.what
     if what == "stray":
@@ -69,7 +69,7 @@ def _may_differ(one: LaunchedRefusal, config: Config) -> bool:
     return what == "value" and not one.word.text
 
 
-def _refused(launch: LaunchedWords, config: Config) -> list[tuple[RefusedWord, tuple[ParserOption, ...]]]:
+def _refused(launch: ScriptWords, config: Config) -> list[tuple[RefusedWord, tuple[ParserOption, ...]]]:
     """The words that are refused with every release that the project may use, and the options of the newest."""
     line: CommandLine = launch.command_line
     found: dict[tuple[What, int], tuple[RefusedWord, tuple[ParserOption, ...]]] | None = None
@@ -94,8 +94,8 @@ def _releases_of_trl(config: Config) -> list[str]:
 
 
 def _refusal(
-    word: RefusedWord, launch: LaunchedWords, options: Sequence[ParserOption], config: Config
-) -> Iterator[LaunchedRefusal]:
+    word: RefusedWord, launch: ScriptWords, options: Sequence[ParserOption], config: Config
+) -> Iterator[RefusedScriptOption]:
     line: CommandLine = launch.command_line
     text = config.document.text
     is_unread = line.rest == "unread"
@@ -107,17 +107,17 @@ def _refusal(
         meant = _meant(flag, options, launch)
         if is_unread and not release and not meant:
             return  # which another program of the run may read
-        yield LaunchedRefusal(
+        yield RefusedScriptOption(
             word, launch, _place(flag, launch, text), flag, release, meant, bool(release), is_read=not is_unread
         )
     elif word.what == "stray":
         if not is_unread:
-            yield LaunchedRefusal(
+            yield RefusedScriptOption(
                 word, launch, _place(word.text, launch, text), word.text, "", "", is_training=False, is_read=True
             )
     elif word.what == "ambiguous":
         message = f"could be {word.text}"
-        yield LaunchedRefusal(
+        yield RefusedScriptOption(
             word, launch, _place(flag, launch, text), flag, message, "", is_training=False, is_read=True
         )
     elif word.option is not None:
@@ -135,14 +135,14 @@ def _refusal(
             span = _place_of_value(flag, word.text, launch, text)
             message = f"{flag} expects {_wanted(option)}, got {word.text!r}"
         meant = _nearest(word.text, [str(one) for one in option.choices or ()]) if word.what == "choice" else ""
-        yield LaunchedRefusal(word, launch, span, flag, message, meant, is_training, is_read=True)
+        yield RefusedScriptOption(word, launch, span, flag, message, meant, is_training, is_read=True)
 
 
 def _fields(*, trains: bool, config: Config) -> set[str]:
     return set(config.knowledge.table("transformers", "training_arguments")) if trains else set()
 
 
-def _flag_before(word: RefusedWord, launch: LaunchedWords) -> str:
+def _flag_before(word: RefusedWord, launch: ScriptWords) -> str:
     """The option as it is written, at the word or before it."""
     flags = word.option.flags if word.option is not None else ()
     for index in range(min(word.place, len(launch.words) - 1), -1, -1):
@@ -176,7 +176,7 @@ def _other_release(flag: str, config: Config) -> str:
     return f"is removed in transformers {releases[releases.index(before[-1]['until']) + 1]}" if before else ""
 
 
-def _meant(flag: str, options: Sequence[ParserOption], launch: LaunchedWords) -> str:
+def _meant(flag: str, options: Sequence[ParserOption], launch: ScriptWords) -> str:
     """What to write instead of an unknown option: the one that was most likely meant, spelled in the same way."""
     given = {(word or "").partition("=")[0] for word in launch.words}
     names = {one.replace("-", "_"): one for option in options for one in option.flags if one.startswith("--")}
@@ -198,11 +198,11 @@ def _nearest(text: str, others: list[str]) -> str:
     return found[0] if found else ""
 
 
-def _place(word: str, launch: LaunchedWords, text: str) -> Span:
+def _place(word: str, launch: ScriptWords, text: str) -> Span:
     return span_in_command(text, launch.line, re.compile(rf"(?<![\w./-]){re.escape(word)}(?![\w/-]|\.\w)"))
 
 
-def _place_of_value(flag: str, value: str, launch: LaunchedWords, text: str) -> Span:
+def _place_of_value(flag: str, value: str, launch: ScriptWords, text: str) -> Span:
     """The value behind an option; the option if the text has it as something else."""
     joined = re.compile(rf"{re.escape(flag)}(?:=|[\s\\]+)['\"]?({re.escape(value)})(?![\w.-])")
     return span_in_command(text, launch.line, joined) if joined.search(text) else _place(flag, launch, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.stacks import record_at
-from ds_lint.launches.refused_options import refused_options
+from ds_lint.launches.launcher_parser import refused_options
 from ds_lint.record import Record
 from ds_lint.source.launcher_words import LauncherWords
 from ds_lint.targets.pin import is_exact, version_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Span
 
 
-class RefusedLaunch(Record):
+class RefusedLauncherOption(Record):
     """An option that a launcher refuses, at its place.
 
     ``removed_in`` and ``new_in`` are releases of ``library``; ``could_be`` are the options that it may be short for.
@@ -35,14 +35,14 @@ class RefusedLaunch(Record):
     could_be: tuple[str, ...] = ()
 
 
-def refused_launches(config: Config) -> Iterator[RefusedLaunch]:
+def refused_launcher_options(config: Config) -> Iterator[RefusedLauncherOption]:
     """The refused options of the launches in a file."""
     for issue in config.document.issues:
         if isinstance(issue, LauncherWords):
             yield from _of_launch(issue, config)
 
 
-def _of_launch(issue: LauncherWords, config: Config) -> Iterator[RefusedLaunch]:
+def _of_launch(issue: LauncherWords, config: Config) -> Iterator[RefusedLauncherOption]:
     known = tables.load("launchers")[issue.found]
     library = known["library"]
     release = _torch(config, known["releases"]) if library == "torch" else config.knowledge.target.get(library)
@@ -57,7 +57,7 @@ def _of_launch(issue: LauncherWords, config: Config) -> Iterator[RefusedLaunch]:
     places = dict(issue.options)
     for one in refused_options(issue.words, takes, abbreviates=abbreviates):
         if one.name in places:
-            found = RefusedLaunch(one.name, issue.found, places[one.name], library, could_be=one.could_be)
+            found = RefusedLauncherOption(one.name, issue.found, places[one.name], library, could_be=one.could_be)
             _date(found, known, release)
             if not found.new_in and not one.could_be:
                 _guess(found, sorted(takes))
@@ -85,7 +85,7 @@ def options_at(known: LauncherOptions, release: str | None) -> dict[str, str]:
     }
 
 
-def _date(found: RefusedLaunch, known: LauncherOptions, release: str | None) -> None:
+def _date(found: RefusedLauncherOption, known: LauncherOptions, release: str | None) -> None:
     """When an option that some releases have came or went."""
     runs = known.get("only", {}).get(found.name, {}).get("runs", [])
     releases = known["releases"]
@@ -100,7 +100,7 @@ def _date(found: RefusedLaunch, known: LauncherOptions, release: str | None) -> 
         found.new_in = later[0]
 
 
-def _guess(found: RefusedLaunch, options: list[str]) -> None:
+def _guess(found: RefusedLauncherOption, options: list[str]) -> None:
     from ds_lint.knowledge.suggestions import choice, is_typo  # difflib costs start-up
 
     longer = [one for one in options if one.startswith(found.name)]

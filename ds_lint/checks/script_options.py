@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Edit, Fix
 from ds_lint.diagnostics.problem import IGNORED, Problem, rejected
 from ds_lint.diagnostics.rule import rule
-from ds_lint.semantics.launched_refusals import launched_refusals
+from ds_lint.semantics.refused_script_options import refused_script_options
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.parser_options import CommandLine
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.launched_refusals import LaunchedRefusal
+    from ds_lint.semantics.refused_script_options import RefusedScriptOption
 
 # What each parser does with a word that it does not know, and says. Sources: ``parse_args_into_dataclasses`` in
 # transformers/hf_argparser.py, ``parse_args`` in argparse, ``_PrintResult`` in fire/core.py, click/exceptions.py.
@@ -32,7 +32,7 @@ _OF_CLASSES = ("HfArgumentParser", "TrlParser")
 @rule("DS681", "unknown-argument", severity="error", effects=("rejected", "ignored"), kind="syntax", alone_on="names")
 def unknown_argument(config: Config) -> Iterator[Problem]:
     """A launch gives its script an argument that the parser of the script does not know."""
-    for one in launched_refusals(config):
+    for one in refused_script_options(config):
         if one.is_training or one.word.what not in ("unknown", "stray", "ambiguous"):
             continue
         line: CommandLine = one.launch.command_line
@@ -81,12 +81,12 @@ def unknown_argument(config: Config) -> Iterator[Problem]:
 @rule("DS682", "argument-value-refused", severity="error", effects=("rejected",), kind="syntax", alone_on="names")
 def argument_value_refused(config: Config) -> Iterator[Problem]:
     """A launch gives an argument of its script a value that the parser rejects, or no value."""
-    for one in launched_refusals(config):
+    for one in refused_script_options(config):
         if not one.is_training and one.word.what in ("value", "choice", "no-value", "missing"):
             yield value_problem(one, config)
 
 
-def value_problem(one: LaunchedRefusal, config: Config) -> Problem:
+def value_problem(one: RefusedScriptOption, config: Config) -> Problem:
     """The problem of a value that a parser refuses."""
     line: CommandLine = one.launch.command_line
     is_missing = one.word.what == "missing"
@@ -102,7 +102,7 @@ def value_problem(one: LaunchedRefusal, config: Config) -> Problem:
     )
 
 
-def other_release_problem(one: LaunchedRefusal, config: Config) -> Problem:
+def other_release_problem(one: RefusedScriptOption, config: Config) -> Problem:
     """The problem of a field of TrainingArguments that another release has."""
     line: CommandLine = one.launch.command_line
     target = config.knowledge.target["transformers"]
@@ -120,11 +120,11 @@ def other_release_problem(one: LaunchedRefusal, config: Config) -> Problem:
     )
 
 
-def _did_you_mean(one: LaunchedRefusal) -> str:
+def _did_you_mean(one: RefusedScriptOption) -> str:
     return f"Did you mean {one.meant}? " if one.meant else ""
 
 
-def _opposite(one: LaunchedRefusal) -> str:
+def _opposite(one: RefusedScriptOption) -> str:
     """What ``--no_x`` is for: only fields that are true by default have it."""
     line: CommandLine = one.launch.command_line
     name = one.flag.lstrip("-").replace("-", "_")
@@ -143,7 +143,7 @@ def _parsed_at(line: CommandLine) -> str:
     return f"{method}{where} parses the arguments."
 
 
-def _fix(one: LaunchedRefusal, config: Config) -> Fix | None:
+def _fix(one: RefusedScriptOption, config: Config) -> Fix | None:
     """What was meant, if the text has the word as it is."""
     document = config.document
     text = document.text[one.span.start : one.span.end]
