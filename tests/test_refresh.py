@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.extract import recipes
+from tools.extract import framework_stores
 from tools.extract.releases import UnavailableError
 from tools.fidelity import environments
 from tools.refreshing import __main__ as command
@@ -134,7 +134,7 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setattr(pins, "PINS", tmp_path / "requirements/fidelity.txt")
     monkeypatch.setattr(pins, "EXAMPLES", tmp_path / "examples/requirements.txt")
     monkeypatch.setattr(changelog, "CHANGELOG", tmp_path / "CHANGELOG.md")
-    monkeypatch.setattr(recipes, "STORE", tmp_path / "schemas/recipes.json")
+    monkeypatch.setattr(framework_stores, "SCHEMAS", tmp_path / "schemas")
     stored = readings._stored
     monkeypatch.setattr(readings, "_stored", lambda store: stored(tmp_path / "schemas" / store.name))
     monkeypatch.setattr(refresh, "on_the_index", made.releases)

@@ -47,7 +47,7 @@ def _readings() -> Iterator[Reading]:
         )
     for name, framework in recipes.FRAMEWORKS.items():
         package = framework.package
-        yield Reading(package, "tools.extract.recipes", package, partial(recipes.known, name), reads_each=False)
+        yield Reading(package, "tools.extract.recipes", package, partial(recipes.STORE.known, name), reads_each=False)
 
 
 def _stored(store: Path) -> list[str]:
