@@ -12,7 +12,6 @@ releases of the store are read again. Standard output is the change log.
 from __future__ import annotations
 
 import ast
-import json
 import re
 import sys
 from functools import partial
@@ -22,7 +21,7 @@ from ds_lint import frameworks
 from tools.extract import source
 from tools.extract.framework_stores import FrameworkStore
 from tools.extract.framework_stores import main as run
-from tools.extract.frameworks import Facts, classes, files
+from tools.extract.frameworks import NO_CONSTANT, Facts, classes, defaults, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,11 +47,8 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
     layout = framework.source
     if layout is None or not layout.refusing:
         raise LookupError(f"the record of {framework.name} does not say where it rejects anything")
-    fields: dict[str, set[str]] = {}
     known = classes(tree, layout, release)
-    for cls in known:
-        for name, field in source.fields(cls).items():
-            fields.setdefault(name, set()).add(json.dumps(field.get("default", _NONE)))
+    fields = defaults(known)
     trees = [source.parse(path) for path in dict.fromkeys(files(tree, layout.refusing, release))]
     hidden = {name for module in trees for name in _set_in(module)} - SAME
     taken = fields.keys() | {name for module in trees for name in _of_trainer(module)}
@@ -72,14 +68,10 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
                     number = sum(key.partition(" #")[0] == message for key in found)
                     found[f"{message} #{number + 1}" if number else message] = {"only_if": only_if}
     read = sorted({name for one in found.values() for test in one["only_if"] for name in _names(test)} - {"deepspeed"})
-    defaults = {name: json.loads(*fields[name]) for name in read if len(fields.get(name, ())) == 1}
     return {
         "refusals": found,
-        "defaults": {name: {"default": value} for name, value in defaults.items() if value != _NONE},
+        "defaults": {name: {"default": fields[name]} for name in read if fields.get(name, NO_CONSTANT) != NO_CONSTANT},
     }
-
-
-_NONE = "$not a constant"
 
 
 def _looking(module: ast.Module) -> list[ast.FunctionDef]:
