@@ -9,7 +9,7 @@ import made_sources
 import pytest
 
 from ds_lint.facts import training_recipe
-from tools.extract import reading, recipes
+from tools.extract import framework_stores, reading, recipes
 from tools.extract.frameworks import is_of
 from tools.extract.releases import UnavailableError, number
 
@@ -92,11 +92,11 @@ def test_what_a_framework_does_is_what_its_newest_release_does(monkeypatch, newe
 
 @pytest.mark.parametrize("name", recipes.FRAMEWORKS)
 def test_the_store_has_its_states_in_the_order_of_their_newest_releases(name):
-    states = json.loads(recipes.STORE.read_text(encoding="utf-8"))["frameworks"][name]["states"]
+    states = json.loads(recipes.STORE.path.read_text(encoding="utf-8"))["frameworks"][name]["states"]
     newest = [number(state["releases"][-1]) for state in states]
     assert newest == sorted(newest)
     assert all(sorted(state["releases"], key=number) == state["releases"] for state in states)
-    assert recipes.known(name)[-1] == states[-1]["releases"][-1]
+    assert recipes.STORE.known(name)[-1] == states[-1]["releases"][-1]
 
 
 def test_of_a_class_variable_there_is_no_field(extracted):
@@ -121,7 +121,7 @@ def store(tmp_path, monkeypatch):
     """A store in which axolotl has no release yet."""
     path = tmp_path / "recipes.json"
     path.write_text(json.dumps({"read_on": "2020-01-01", "frameworks": {}}), encoding="utf-8")
-    monkeypatch.setattr(recipes, "STORE", path)
+    monkeypatch.setattr(framework_stores, "SCHEMAS", tmp_path)
     return path
 
 
@@ -159,7 +159,7 @@ def test_releases_are_added_one_after_the_other(store, releases, capsys):
         "axolotl 0.13.0 (after 0.12.0)\n* fields: `batch_size` is new\n* defaults: `batch_size` is new: default 2\n"
     )
     assert states_of(store) == [["0.12.0"], ["0.13.0"]]
-    assert recipes.known("axolotl") == ["0.12.0", "0.13.0"]
+    assert recipes.STORE.known("axolotl") == ["0.12.0", "0.13.0"]
     assert json.loads(store.read_text())["read_on"] != "2020-01-01"
 
 

@@ -25,7 +25,7 @@ def check(library, tree):
         return command.main([library, release, "--check", "--tree", str(tree)])
     package = library.removeprefix("recipes of ")
     name = next(name for name, one in recipes.FRAMEWORKS.items() if one.package == package)
-    return recipes.main([package, recipes.known(name)[-1], "--check", "--tree", str(tree)])
+    return recipes.main([package, recipes.STORE.known(name)[-1], "--check", "--tree", str(tree)])
 
 
 def facts(library, tree):

@@ -23,7 +23,7 @@ from tools.extract.releases import UnavailableError, fetch
 
 pytestmark = pytest.mark.long
 
-STORE = json.loads(recipes.STORE.read_text(encoding="utf-8"))["frameworks"]
+STORE = json.loads(recipes.STORE.path.read_text(encoding="utf-8"))["frameworks"]
 CHOICES = {
     "adam_beta2": ("0.95",),
     "adapter": ("lora", "qlora"),
@@ -54,7 +54,7 @@ def tree_of(package, release, tmp_path_factory):
 @pytest.mark.parametrize("name", STORE)
 def test_the_store_has_what_the_newest_release_says(name, tmp_path_factory):
     framework = recipes.FRAMEWORKS[name]
-    release = recipes.known(name)[-1]
+    release = recipes.STORE.known(name)[-1]
     state = STORE[name]["states"][-1]
     assert state["releases"][-1] == release
     found = json.loads(json.dumps(recipes.extract(framework, tree_of(framework.package, release, tmp_path_factory))))
@@ -72,7 +72,7 @@ class Settings(dict):
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory):
     """A function that makes training arguments of settings, by the source of axolotl."""
-    tree = tree_of("axolotl", recipes.known("axolotl")[-1], tmp_path_factory)
+    tree = tree_of("axolotl", recipes.STORE.known("axolotl")[-1], tmp_path_factory)
     names = {
         "AcceleratorConfig": dict,
         "Any": object,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from tools.extract import recipes
+from tools.extract import __main__ as extract
+from tools.extract import framework_stores
 from tools.extract.releases import UnavailableError
 from tools.fidelity import environments
 from tools.refreshing import __main__ as command
@@ -63,8 +65,26 @@ class World:
         store = f"schemas/{name}.json"
         before = json.loads((self.root / store).read_text())["releases"]
         self.edit(store, releases=[*before, *releases])
-        library = "transformers" if name in ("models", "trainer") else name
+        library = extract.LIBRARIES[name].LIBRARY
         return f'{library} {releases[-1]} (after {before[-1]})\n* training_arguments: `made_up` is new: type "int"\n'
+
+    def of_framework(self, store, package, release):
+        """Name a release of a framework in one of the stores of frameworks."""
+        found = json.loads(self.text(f"schemas/{store}.json"))["frameworks"]
+        record = next(one for one in found.values() if package in (one.get("library"), one.get("package")))
+        before = [*record["releases"]] if "releases" in record else record["states"][-1]["releases"]
+        (record if "releases" in record else record["states"][-1])["releases"] = [*before, release]
+        self.edit(f"schemas/{store}.json", frameworks=found)
+        return f"{package} {release} (after {before[-1]})\n* presets: `zero4` is new: is {{}}\n"
+
+    def tools_extract_recipe_fields(self, *arguments):
+        return self.of_framework("recipe_fields", *arguments)
+
+    def tools_extract_presets(self, *arguments):
+        return self.of_framework("presets", *arguments)
+
+    def tools_extract_refusals(self, *arguments):
+        return self.of_framework("refusals", *arguments)
 
     def tools_model_classes(self, *_):
         self.edit("schemas/model_classes.json", release=self.pin("transformers"))
@@ -75,8 +95,11 @@ class World:
     def tools_lora_targets(self, *_):
         self.edit("schemas/peft.json", release=self.pin("peft"), transformers=self.pin("transformers"))
 
-    def tools_extract_recipes(self, *_):
+    def tools_extract_recipes(self, *arguments):
+        if arguments:
+            return self.of_framework("recipes", *arguments)
         self.edit("schemas/recipes.json", transformers=known()["transformers"])
+        return ""
 
     def tools_extract_environment(self, *_):
         libraries = json.loads(self.text("schemas/environment.json"))["libraries"]
@@ -134,7 +157,7 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setattr(pins, "PINS", tmp_path / "requirements/fidelity.txt")
     monkeypatch.setattr(pins, "EXAMPLES", tmp_path / "examples/requirements.txt")
     monkeypatch.setattr(changelog, "CHANGELOG", tmp_path / "CHANGELOG.md")
-    monkeypatch.setattr(recipes, "STORE", tmp_path / "schemas/recipes.json")
+    monkeypatch.setattr(framework_stores, "SCHEMAS", tmp_path / "schemas")
     stored = readings._stored
     monkeypatch.setattr(readings, "_stored", lambda store: stored(tmp_path / "schemas" / store.name))
     monkeypatch.setattr(refresh, "on_the_index", made.releases)
@@ -312,6 +335,25 @@ def test_torch_is_read_and_keeps_its_pin(world, capsys):
     assert world.ran == []
 
 
+def test_of_a_framework_every_store_is_brought_up_to_a_new_release(world):
+    world.index["axolotl"].append(NEXT)
+    assert command.main(["axolotl", "--no-tests"]) == 0
+    stores = ("recipes", "recipe_fields", "presets", "refusals")
+    assert world.ran[:4] == [f"tools.extract.{store} axolotl {NEXT}" for store in stores]
+    assert f"* Knows axolotl {NEXT}: new shipped config `zero4`." in world.text("CHANGELOG.md")
+    assert known()["axolotl"] == NEXT
+
+
+@pytest.mark.parametrize(("store", "library"), [("trl", "trl"), ("trainer", "transformers"), ("fsdp", "torch")])
+def test_stores_of_one_library_are_brought_up_to_a_new_release(world, store, library):
+    (world.root / "trees" / NEXT).mkdir(parents=True)
+    (world.root / "trees" / known()[library]).mkdir()
+    world.index[library].append(NEXT)
+    command.main([library, "--no-tests"])
+    assert f"tools.extract {store} {NEXT}" in world.ran
+    assert json.loads(world.text(f"schemas/{store}.json"))["releases"][-1] == NEXT
+
+
 def test_only_the_named_library(world):
     world.index["deepspeed"].append(NEXT)
     world.index["lightning"].append(NEXT)
@@ -348,8 +390,21 @@ def test_check_says_what_is_new_and_writes_nothing(world, capsys):
     assert command.main(["--check"]) == 1
     assert (world.files(), world.ran) == (before, [])
     out = capsys.readouterr().out
-    assert f"axolotl: {NEXT} (known: {known()['axolotl']})\n" in out  # of a framework, the newest
+    assert f"axolotl: 98.0.0, {NEXT} (known: {known()['axolotl']})\n" in out
     assert f"numpy: {NEXT} (known: " in out
+
+
+def test_what_a_framework_makes_of_recipes_is_read_of_the_newest_release_only(world):
+    world.index["axolotl"] += ["98.0.0", NEXT]
+    missing = {one.module: releases for one, releases in readings.behind(world.index)}
+    assert missing["tools.extract.recipes"] == [NEXT]
+    assert missing["tools.extract.recipe_fields"] == ["98.0.0", NEXT]
+
+
+def test_check_lists_every_release_that_any_store_lacks(world, capsys):
+    world.index["trl"] += ["98.0.0", NEXT]
+    assert command.main(["--check"]) == 1
+    assert f"trl: 98.0.0, {NEXT} (known: " in capsys.readouterr().out
 
 
 def test_an_index_that_cannot_be_reached_is_one_line(world, monkeypatch, capsys):
@@ -400,7 +455,9 @@ def test_every_table_has_a_word_in_the_changelog():
     names = [reading.name for reading in readings.readings() if reading.module == "tools.extract"]
     stores = [json.loads((ROOT / "schemas" / f"{name}.json").read_text(encoding="utf-8")) for name in names]
     tables = {table for store in stores for table, records in store.items() if isinstance(records, dict)}
-    tables |= {table for one in recipe_states() for table in one if table != "releases"} | {"fields"}
+    tables |= {table for one in recipe_states() for table in one if table != "releases"} | {"fields", "taken"}
+    records = (one for store in readings.OF_FRAMEWORKS for one in store.read()["frameworks"].values())
+    tables |= {table for record in records for table, known in record.items() if isinstance(known, dict)}
     assert tables - {"root", "constructors"} <= set(words.NOUNS)  # the lines of DeepSpeed name keys
 
 
@@ -419,4 +476,5 @@ def test_every_store_that_a_program_writes_is_brought_up_to_date():
     modules = {step.command[0] for step in (*steps.INSTALLED, *steps.READ, *steps.PAGES)}
     modules |= {reading.module for reading in readings.readings()}
     by_hand = {"allowances.json", "megatron.json"}  # measured on a GPU; read off a repository
-    assert {name for name, writer in written.items() if not any(f"-m {one}" in writer for one in modules)} == by_hand
+    writes = {name: set(re.findall(r"-m ([\w.]+)", writer)) for name, writer in written.items()}
+    assert {name for name, writers in writes.items() if not writers & modules} == by_hand

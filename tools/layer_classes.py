@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.extract import source
-from tools.extract.models import _model_type as model_type_of
+from tools.extract.models import model_type_of
 from tools.extract.reading import STUMBLES, error_text
 from tools.extract.releases import fetch
 

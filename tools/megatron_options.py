@@ -121,6 +121,7 @@ def _steps(functions: dict[str, ast.FunctionDef]) -> list[dict[str, Any]]:
 
 
 def _of_statement(statement: ast.stmt, conditions: dict[str, bool]) -> Iterator[dict[str, Any]]:
+    """The steps of a statement; loops and calls are not followed."""
     step: dict[str, Any] = {"if": conditions} if conditions else {}
     if isinstance(statement, ast.If):
         test = _expression(statement.test)
@@ -152,8 +153,6 @@ def _of_statement(statement: ast.stmt, conditions: dict[str, bool]) -> Iterator[
     elif isinstance(statement, ast.Delete):
         for one in statement.targets:
             yield {**step, "set": ast.unparse(one), "to": "UNKNOWN"}
-    elif isinstance(statement, ast.For):  # of which each round may change any argument that it names by a variable
-        return
 
 
 def _exclude(one: dict[str, Any], other: dict[str, Any]) -> bool:

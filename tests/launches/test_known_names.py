@@ -34,7 +34,9 @@ def words_of(name):
 
 def tree_of(name, tmp_path_factory):
     try:
-        return fetch(FRAMEWORKS[name].package, recipes.known(name)[-1], tmp_path_factory.getbasetemp() / "releases")
+        return fetch(
+            FRAMEWORKS[name].package, recipes.STORE.known(name)[-1], tmp_path_factory.getbasetemp() / "releases"
+        )
     except UnavailableError as error:
         pytest.skip(str(error))
 

@@ -44,22 +44,18 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
     if layout is None:
         raise LookupError(f"the record of {framework.name} does not say where its source has the fields")
     known = transformers_fields()
-    fields: dict[str, set[str]] = {}  # each with the defaults that it has in some class
-    for cls in classes(tree, layout, release):
-        for name, field in source.fields(cls).items():
-            fields.setdefault(name, set()).add(json.dumps(field.get("default", _NONE)))
+    fields = defaults(classes(tree, layout, release))
     functions = [one for path in files(tree, layout.builders, release) for one in _functions(path)]
     renames = framework.renames
     assigned = _assigned(functions, layout.names, all_conditions=renames)
     if layout.builders and not assigned:
         raise LookupError(f"no builder assigns anything to {' or '.join(layout.names)}")
-    has_default = {name: json.loads(*defaults) for name, defaults in fields.items() if len(defaults) == 1}
     facts: Facts = {"fields": sorted(set(fields) - known)}
     if renames:
         _verify_nothing_hides(functions, layout.names)
         assigned = _with_words(assigned, tree)
-        facts["defaults"] = {name: value for name, value in sorted(has_default.items()) if value not in (None, _NONE)}
-        facts["unknown"] = sorted(name for name in fields if has_default.get(name, _NONE) == _NONE)
+        facts["defaults"] = {name: value for name, value in sorted(fields.items()) if value not in (None, NO_CONSTANT)}
+        facts["unknown"] = sorted(name for name, value in fields.items() if value == NO_CONSTANT)
         facts["arguments"] = {
             name: [{"value": value, "only_if": only_if} for value, only_if in uses]
             for name, uses in sorted(assigned.items())
@@ -70,17 +66,17 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
         sets = {name for name, uses in assigned.items() for _, only_if in uses if f"{name} is None" not in only_if}
         fills = set(assigned) - sets
         own = {name for name in fields if name in known}
-        uncertain = {name for name in own if has_default.get(name, _NONE) in (None, _NONE)} | fills
+        uncertain = {name for name in own if fields[name] in (None, NO_CONSTANT)} | fills
         if layout.has_several_configs:
             uncertain |= own
-        facts["defaults"] = {name: has_default[name] for name in sorted(own - uncertain)}
+        facts["defaults"] = {name: fields[name] for name in sorted(own - uncertain)}
         facts["unknown"] = sorted(uncertain & known)
         facts["sets"] = sorted(sets & known)
     facts["behaviours"] = [name for name, does in _BEHAVIOURS.items() if any(map(does, functions))]
     return facts
 
 
-_NONE = "$not a constant"
+NO_CONSTANT = "$not a constant"
 
 
 def _gives_muon_matrices(function: ast.FunctionDef) -> bool:
@@ -109,6 +105,17 @@ def files(tree: Path, parts: Iterable[SourcePart], release: str | None) -> Itera
 
 
 # ------------------------------------------------------------------------------------------------------------- fields
+
+
+def defaults(known: Iterable[ast.ClassDef]) -> dict[str, Any]:
+    """The fields of classes with their defaults; where classes differ, that is ``NO_CONSTANT``."""
+    found: dict[str, Any] = {}
+    for cls in known:
+        for name, field in source.fields(cls).items():
+            value = field.get("default", NO_CONSTANT)
+            is_same = json.dumps(found.setdefault(name, value)) == json.dumps(value)  # 1, 1.0 and True differ
+            found[name] = value if is_same else NO_CONSTANT
+    return found
 
 
 class _Class(NamedTuple):

@@ -36,7 +36,7 @@ def extract(tree: Path) -> Facts:
     hidden_sizes, experts = {}, {}
     for folder in folders:
         modules = sorted(folder.glob("modeling_*.py"))
-        types = {name: node for node in configs[folder.name].values() if (name := _model_type(node)) is not None}
+        types = {name: node for node in configs[folder.name].values() if (name := model_type_of(node)) is not None}
         if modules and not types and folder.name not in _WITHOUT_TYPE:
             raise LookupError(f"no configuration_*.py in {folder} has a class with a model_type")
         found = {name: _hidden_size(_lineage(node, everywhere)) for name, node in types.items()}
@@ -66,7 +66,7 @@ def _lineage(node: ast.ClassDef, known: Classes) -> list[ast.ClassDef]:
 # ------------------------------------------------------------------------------------------------------------ configs
 
 
-def _model_type(node: ast.ClassDef) -> str | None:
+def model_type_of(node: ast.ClassDef) -> str | None:
     named = [value for name, value in _assigned(node.body) if name == "model_type"]
     if not named:
         return None

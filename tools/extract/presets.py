@@ -23,7 +23,6 @@ import sys
 import tarfile
 import tempfile
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,29 +31,20 @@ import yaml
 
 from ds_lint import frameworks
 from tools.extract import source
-from tools.extract.frameworks import SCHEMAS, Facts, is_of
-from tools.extract.history import at, changes, merged
-from tools.extract.reading import (
-    ExtractionError,
-    Parser,
-    earlier_than,
-    entry,
-    extracted,
-    refuse_losses,
-    status,
-    tree_of,
-    verify_releases,
-)
+from tools.extract.framework_stores import FrameworkStore
+from tools.extract.framework_stores import main as run
+from tools.extract.frameworks import Facts, is_of
+from tools.extract.reading import ExtractionError, Parser, tree_of
 from tools.extract.releases import fetch_source
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from ds_lint.frameworks.layout import PresetLayout
     from ds_lint.frameworks.record import Framework
 
-STORE = SCHEMAS / "presets.json"
 FRAMEWORKS = {name: one for name, one in frameworks.FRAMEWORKS.items() if one.presets is not None}
 
 
@@ -162,54 +152,6 @@ def _path(target: ast.expr, owner: str) -> tuple[str, ...] | None:
     return tuple(keys) if is_owner and keys else None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 done, 1 the store differs (``--check``), 2 it cannot be done."""
-    return status(_run, _parser().parse_args(arguments))
-
-
-def _run(options: argparse.Namespace) -> int:
-    verify_releases(options.releases, options)
-    store: Facts = json.loads(STORE.read_text(encoding="utf-8"))
-    known = dict(store["frameworks"])
-    for name in FRAMEWORKS if options.framework is None else [_named(options.framework)]:
-        releases = known.get(name, {}).get("releases", []) if options.framework is None else options.releases
-        if not releases:
-            raise ExtractionError("name a release of the framework")
-        for release in releases:
-            known[name] = _with(name, release, known.get(name), options)
-    text = _text({**store, "frameworks": known})
-    if text == STORE.read_text(encoding="utf-8"):
-        return 0
-    if options.check:
-        sys.stderr.write(f"{STORE.name} differs\n")
-        return 1
-    today = datetime.now(timezone.utc).date().isoformat()
-    STORE.write_text(_text({"read_on": today, "frameworks": known}), encoding="utf-8", newline="\n")
-    sys.stderr.write(f"wrote {STORE.name}\n")
-    return 0
-
-
-def _named(word: str) -> str:
-    found = (name for name, one in FRAMEWORKS.items() if word.lower() in (name.lower(), one.package))
-    name = next(found, None)
-    if name is None:
-        raise ExtractionError(f"{word} is none of the frameworks with configs: {', '.join(FRAMEWORKS)}")
-    return name
-
-
-def _with(name: str, release: str, record: Facts | None, options: argparse.Namespace) -> Facts:
-    framework = FRAMEWORKS[name]
-    with _source_of(framework, release, options) as tree:
-        facts = extracted(partial(extract, framework, release=release), framework.package, release, tree)
-    record = record or {"library": framework.package, "releases": []}
-    earlier = earlier_than(release, record["releases"])
-    if earlier and release not in record["releases"]:
-        before = at(record, earlier)
-        refuse_losses(f"{framework.package} {release}", facts, earlier, before, options.allow_loss)
-        sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes(before, facts)))
-    return merged(record, release, facts)
-
-
 @contextmanager
 def _source_of(framework: Framework, release: str, options: argparse.Namespace) -> Iterator[Path]:
     """The folder with the configs of a release."""
@@ -236,32 +178,23 @@ def _at_tag(repository: Path, tag: str, folder: Path) -> Path:
     return folder
 
 
-def _text(store: Facts) -> str:
-    """The store, with each list of releases and each config on one line."""
-    return f"{_written(store, 0)}\n"
+def _is_line(value: object, _depth: int, key: str) -> bool:
+    """Each list of releases and each config."""
+    return key == "is" or (isinstance(value, list) and not isinstance(value[0], dict))
 
 
-def _written(value: object, depth: int, name: str = "") -> str:
-    is_list = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-    if isinstance(value, list) and is_list:
-        parts = [_written(one, depth + 1) for one in value]
-    elif isinstance(value, dict) and value and name != "is":
-        parts = [f"{json.dumps(key)}: {_written(one, depth + 1, key)}" for key, one in value.items()]
-    else:
-        return json.dumps(value, ensure_ascii=False)
-    begin, end = "[]" if is_list else "{}"
-    return f"{begin}\n" + ",\n".join(f"{' ' * (depth + 1)}{one}" for one in parts) + f"\n{' ' * depth}{end}"
+class _Presets(FrameworkStore):
+    def tree(self, framework: Framework, release: str, options: argparse.Namespace) -> AbstractContextManager[Path]:
+        return _source_of(framework, release, options)
+
+    def add_options(self, parser: Parser) -> None:
+        parser.add_argument(
+            "--repository", type=Path, metavar="DIR", help="a clone with the configs that a source distribution lacks"
+        )
 
 
-def _parser() -> Parser:
-    parser = Parser("python -m tools.extract.presets", __doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("framework", nargs="?", help=", ".join(FRAMEWORKS))
-    parser.add_argument("releases", nargs="*", metavar="release")
-    parser.add_argument(
-        "--repository", type=Path, metavar="DIR", help="a clone with the configs that a source distribution lacks"
-    )
-    return parser
-
+STORE = _Presets("presets", FRAMEWORKS, extract, _is_line)
+main = partial(run, STORE, __doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,40 +10,30 @@ transformers are in ``schemas/transformers.json``. Standard output is the change
 from __future__ import annotations
 
 import ast
-import json
 import re
 import sys
-from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.argument_types import reading_of
 from tools.extract import history
-from tools.extract.frameworks import FRAMEWORKS, SCHEMAS, Facts, is_of
-from tools.extract.reading import (
-    ExtractionError,
-    Parser,
-    earlier_than,
-    entry,
-    extracted,
-    refuse_losses,
-    status,
-    tree_of,
-    verify_releases,
-)
+from tools.extract.framework_stores import FrameworkStore
+from tools.extract.framework_stores import main as run
+from tools.extract.frameworks import FRAMEWORKS, Facts, is_of
 from tools.extract.releases import available, number
 from tools.extract.source import parse
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ds_lint.frameworks.layout import FieldLayout
+    from ds_lint.frameworks.record import Framework
+    from tools.extract.reading import Parser
 
 __all__ = ["STORE", "extract", "main"]
 
-STORE = SCHEMAS / "recipe_fields.json"
 _FRAMEWORKS = {name: one for name, one in FRAMEWORKS.items() if one.fields is not None}
 _MOST_NESTED = 4  # down to the fields
 _TYPING = {"Any", "Dict", "List", "Literal", "Optional", "Sequence", "Tuple", "Union"}
@@ -130,8 +120,11 @@ def _names(targets: list[ast.expr]) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def extract(layout: FieldLayout, tree: Path, release: str | None = None) -> Facts:
+def extract(framework: Framework, tree: Path, release: str | None = None) -> Facts:
     """The fields that one release takes."""
+    layout = framework.fields
+    if layout is None:
+        raise LookupError(f"the record of {framework.name} does not say where its source has the fields")
     folder = _folder(layout, tree)
     package = _Package(folder)
     fields: dict[str, Facts] = {}
@@ -157,11 +150,15 @@ def extract(layout: FieldLayout, tree: Path, release: str | None = None) -> Fact
     if unknown := foreign - set(layout.foreign):
         raise LookupError(f"classes inherit from {', '.join(sorted(unknown))}, which are not known")
     read = _read_names(folder, layout) if layout.is_pydantic else _popped(folder, layout)
-    for name in read.every - set(fields):
-        fields[name] = {"is_read": True}
-    for name in read.replaced & set(fields):
-        fields[name] = {fact: known for fact, known in fields[name].items() if fact == "commands"}
-    return {"fields": fields, "requires": {} if layout.is_pydantic else _requires(tree)}
+    return {"fields": _with_read(fields, read), "requires": {} if layout.is_pydantic else _requires(tree)}
+
+
+def _with_read(fields: dict[str, Facts], read: _Read) -> dict[str, Facts]:
+    """The fields with those that are only looked up, and without the types of those that may have another value."""
+    every = {**fields, **{name: {"is_read": True} for name in read.every - set(fields)}}
+    for name in read.replaced & set(every):
+        every[name] = {fact: known for fact, known in every[name].items() if fact == "commands"}
+    return every
 
 
 def _folder(layout: FieldLayout, tree: Path) -> Path:
@@ -309,78 +306,35 @@ def _requires(tree: Path) -> Facts:
     return {"transformers": {"specifier": " || ".join(dict.fromkeys(demands))}} if all(demands) and demands else {}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 done, 1 the store differs (``--check``), 2 it cannot be done."""
-    return status(_run, _parser().parse_args(arguments))
+def _is_line(value: object, depth: int, _key: str) -> bool:
+    """Each list and each field."""
+    return not isinstance(value, dict) or depth >= _MOST_NESTED
 
 
-def _run(options: argparse.Namespace) -> int:
-    verify_releases(options.releases, options)
-    store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.is_file() else {"frameworks": {}}
-    frameworks: dict[str, Facts] = dict(store["frameworks"])
-    names = [options.framework] if options.framework else list(_FRAMEWORKS)
-    for name in names:
-        if name not in _FRAMEWORKS:
-            raise ExtractionError(f"{name} is none of the frameworks: {', '.join(_FRAMEWORKS)}")
-        before = frameworks.get(name, {"library": _FRAMEWORKS[name].package, "releases": []})
-        frameworks[name] = _with(name, _releases(name, before, options), before, options)
-    text = _text({"read_on": store.get("read_on"), "frameworks": frameworks})
-    if STORE.is_file() and text == STORE.read_text(encoding="utf-8"):
-        return 0
-    if options.check:
-        sys.stderr.write(f"{STORE.name} differs\n")
-        return 1
-    today = datetime.now(timezone.utc).date().isoformat()
-    text = _text({"read_on": today, "frameworks": frameworks})
-    STORE.write_text(text, encoding="utf-8", newline="\n")
-    sys.stderr.write(f"wrote {STORE.name}\n")
-    return 0
+def _taken(facts: Facts) -> Facts:
+    """The facts for the change log: without names that are only looked up."""
+    taken = {name: one for name, one in facts.get("fields", {}).items() if "is_read" not in one}
+    return {"taken": taken, "requires": facts.get("requires", {})}
 
 
-def _releases(name: str, store: Facts, options: argparse.Namespace) -> list[str]:
-    layout = _FRAMEWORKS[name].fields
-    if options.all and layout is not None:
-        every = available(_FRAMEWORKS[name].package)
-        return [one for one in every if number(one) >= number(layout.since)]
-    return options.releases or list(store["releases"])
+class _Fields(FrameworkStore):
+    def add_options(self, parser: Parser) -> None:
+        parser.add_argument("--all", action="store_true", help="every release of the index that the record knows")
+
+    def changes(self, before: Facts, after: Facts) -> list[str]:
+        """Which of the names are fields is what ``tools.extract.recipes`` prints."""
+        return history.changes(_taken(before), _taken(after))
+
+    def named(self, name: str, options: argparse.Namespace) -> list[str]:
+        framework = self.frameworks[name]
+        if not options.all or framework.fields is None:
+            return super().named(name, options)
+        oldest = number(framework.fields.since)
+        return [one for one in available(framework.package) if number(one) >= oldest]
 
 
-def _with(name: str, releases: list[str], store: Facts, options: argparse.Namespace) -> Facts:
-    framework = _FRAMEWORKS[name]
-    layout = framework.fields
-    assert layout is not None  # noqa: S101 - by which the frameworks were chosen
-    for release in releases:
-        with tree_of(framework.package, release, options) as tree:
-            facts = extracted(partial(extract, layout, release=release), framework.package, release, tree)
-        earlier = earlier_than(release, store["releases"])
-        before = history.at(store, earlier) if earlier else {}
-        if earlier and release not in store["releases"]:
-            refuse_losses(f"{framework.package} {release}", facts, earlier, before, options.allow_loss)
-        changes = history.changes(before, facts) if earlier else []
-        sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes))
-        store = history.merged(store, release, facts)
-    return store
-
-
-def _text(value: Any) -> str:
-    """The store as JSON with a line for each field."""
-    return f"{_lines(value, _MOST_NESTED)}\n"
-
-
-def _lines(value: Any, depth: int) -> str:
-    if not depth or not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False)
-    members = (f"{json.dumps(name)}: {_lines(one, depth - 1)}" for name, one in value.items())
-    return "{\n" + ",\n".join(members) + "\n}"
-
-
-def _parser() -> Parser:
-    parser = Parser("python -m tools.extract.recipe_fields", __doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("framework", nargs="?", help=", ".join(_FRAMEWORKS))
-    parser.add_argument("releases", nargs="*", metavar="release")
-    parser.add_argument("--all", action="store_true", help="every release of the index that the record knows")
-    return parser
-
+STORE = _Fields("recipe_fields", _FRAMEWORKS, extract, _is_line, indent=0)
+main = partial(run, STORE, __doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

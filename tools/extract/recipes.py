@@ -14,50 +14,67 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tools.extract import history
+from tools.extract.framework_stores import FrameworkStore
+from tools.extract.framework_stores import main as run
 from tools.extract.frameworks import FRAMEWORKS, SCHEMAS, Facts, extract
-from tools.extract.reading import (
-    ExtractionError,
-    Parser,
-    earlier_than,
-    entry,
-    extracted,
-    refuse_losses,
-    status,
-    tree_of,
-    verify_releases,
-)
+from tools.extract.reading import earlier_than, entry, refuse_losses
 from tools.extract.releases import number
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from ds_lint.frameworks.record import Framework
-
-__all__ = ["FRAMEWORKS", "STORE", "extract", "known", "main", "merged"]
-
-STORE = SCHEMAS / "recipes.json"
+__all__ = ["FRAMEWORKS", "STORE", "extract", "joined", "main", "merged"]
 
 
-def known(name: str) -> list[str]:
-    """The releases of a framework that the store has, oldest first."""
-    return _releases(_read()["frameworks"].get(name, {}))
+class _States(FrameworkStore):
+    """The releases of a record lie in its states, and its fields are those of all of them together."""
+
+    def releases(self, record: Facts) -> list[str]:
+        return sorted((release for state in record.get("states", ()) for release in state["releases"]), key=number)
+
+    def empty(self, name: str) -> Facts:
+        return {"package": self.frameworks[name].package, "fields": [], "states": []}
+
+    def joined(self, record: Facts, release: str, facts: Facts) -> Facts:
+        return joined(record, release, facts)
+
+    def rests_on(self) -> dict[str, str]:
+        """The newest release of transformers that is known: its arguments are not fields of a framework's own."""
+        store = json.loads((SCHEMAS / "transformers.json").read_text(encoding="utf-8"))
+        return {"transformers": str(store["releases"][-1])}
+
+    def with_release(self, name: str, record: Facts, release: str, options: argparse.Namespace) -> Facts:
+        """The release before is read again for its fields; with --tree only new fields are listed."""
+        facts, package = self.facts(name, release, options), self.frameworks[name].package
+        earlier = earlier_than(release, self.releases(record))
+        before: Facts = {}
+        if earlier and options.tree:
+            before = {**_at(record, earlier), "fields": record["fields"]}
+        elif earlier:
+            before = self.facts(name, earlier, options)
+            if not _is_same(_without_fields(before), _at(record, earlier)):
+                sys.stderr.write(f"the store says something else of {package} {earlier}: all are read again\n")
+                record = self.read_again(name, record, options)
+        now = {**facts, "fields": sorted({*facts["fields"], *before.get("fields", ())})} if options.tree else facts
+        if earlier and release not in self.releases(record):
+            refuse_losses(f"{package} {release}", _findings(now), earlier, _findings(before), options.allow_loss)
+        changes = history.changes(_tables(before), _tables(now)) if earlier else []
+        sys.stdout.write(entry(f"{package} {release}", earlier, changes))
+        return self.joined(record, release, facts)
 
 
-def known_transformers() -> str:
-    """The newest release of transformers that is known: its arguments are not fields of a framework's own."""
-    store = json.loads((SCHEMAS / "transformers.json").read_text(encoding="utf-8"))
-    return str(store["releases"][-1])
+STORE = _States("recipes", FRAMEWORKS, extract)
+main = partial(run, STORE, __doc__)
 
 
 def merged(name: str, releases: Iterable[tuple[str, Facts]]) -> Facts:
     """The record of a framework whose releases say this."""
-    record: Facts = {"package": FRAMEWORKS[name].package, "fields": [], "states": []}
+    record = STORE.empty(name)
     for release, facts in releases:
         record = joined(record, release, facts)
     return record
@@ -74,88 +91,6 @@ def joined(record: Facts, release: str, facts: Facts) -> Facts:
     states = sorted((one for one in states if one["releases"]), key=lambda one: number(one["releases"][-1]))
     fields = sorted({*record["fields"], *facts["fields"]})
     return {"package": record["package"], "fields": fields, "states": states}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 done, 1 the store differs (``--check``), 2 it cannot be done."""
-    return status(_run, _parser().parse_args(arguments))
-
-
-def _run(options: argparse.Namespace) -> int:
-    verify_releases(options.releases, options)
-    store = _read()
-    frameworks = dict(store["frameworks"])
-    if options.framework is None:
-        if options.tree:
-            raise ExtractionError("--tree holds one release, so name a framework and a release")
-        frameworks = {name: _read_again(name, frameworks[name], options) for name in FRAMEWORKS if name in frameworks}
-    else:
-        if not options.releases:
-            raise ExtractionError("name a release of the framework")
-        name = _named(options.framework)
-        for release in options.releases:
-            frameworks[name] = _with(name, release, frameworks.get(name) or merged(name, ()), options)
-    differing = [name for name, one in frameworks.items() if _text(one) != _text(store["frameworks"].get(name, {}))]
-    newest = known_transformers()
-    arguments_of = store.get("transformers", newest) if options.framework else newest
-    if not differing and (options.check or arguments_of == store.get("transformers")):
-        return 0
-    if options.check:
-        sys.stderr.write(f"{STORE.name} differs in {', '.join(differing)}\n")
-        return 1
-    today = datetime.now(timezone.utc).date().isoformat()
-    written = {"read_on": today, "transformers": arguments_of, "frameworks": frameworks}
-    STORE.write_text(f"{_text(written)}\n", encoding="utf-8", newline="\n")
-    sys.stderr.write(f"wrote {STORE.name}\n")
-    return 0
-
-
-def _named(word: str) -> str:
-    """The framework of this name, or of the package of this name."""
-    for name, framework in FRAMEWORKS.items():
-        if word.lower() in (name.lower(), framework.package):
-            return name
-    raise ExtractionError(f"{word} is none of the frameworks: {', '.join(FRAMEWORKS)}")
-
-
-def _with(name: str, release: str, record: Facts, options: argparse.Namespace) -> Facts:
-    """The record of a framework with a release, which is compared with the one before it for the change log.
-
-    The store keeps the fields of all releases together, so the release before is read again; with --tree only new
-    fields are listed.
-    """
-    framework = FRAMEWORKS[name]
-    facts = _facts(framework, release, options)
-    earlier = earlier_than(release, _releases(record))
-    before: Facts = {}
-    if earlier and options.tree:
-        before = {**_at(record, earlier), "fields": record["fields"]}
-    elif earlier:
-        before = _facts(framework, earlier, options)
-        if not _is_same(_without_fields(before), _at(record, earlier)):
-            sys.stderr.write(f"the store says something else of {framework.package} {earlier}: all are read again\n")
-            record = _read_again(name, record, options)
-    now = {**facts, "fields": sorted({*facts["fields"], *before.get("fields", ())})} if options.tree else facts
-    if earlier and release not in _releases(record):
-        refuse_losses(f"{framework.package} {release}", _findings(now), earlier, _findings(before), options.allow_loss)
-    changes = history.changes(_tables(before), _tables(now)) if earlier else []
-    sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes))
-    return joined(record, release, facts)
-
-
-def _read_again(name: str, record: Facts, options: argparse.Namespace) -> Facts:
-    """The record of a framework by what the releases that it has say now."""
-    return merged(name, ((one, _facts(FRAMEWORKS[name], one, options)) for one in _releases(record)))
-
-
-def _facts(framework: Framework, release: str, options: argparse.Namespace) -> Facts:
-    with tree_of(framework.package, release, options) as tree:
-        return extracted(partial(extract, framework, release=release), framework.package, release, tree)
-
-
-def _releases(record: Facts) -> list[str]:
-    """The releases of a record, oldest first."""
-    return sorted((release for state in record.get("states", ()) for release in state["releases"]), key=number)
 
 
 def _at(record: Facts, release: str) -> Facts:
@@ -187,25 +122,9 @@ def _findings(facts: Facts) -> Facts:
     return {name: known for name, known in _tables(facts).items() if name != "unknown"}
 
 
-def _read() -> Facts:
-    store: Facts = json.loads(STORE.read_text(encoding="utf-8"))
-    return store
-
-
 def _is_same(one: Facts, other: Facts) -> bool:
     """Whether two releases say the same; 1, 1.0 and True differ."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False)
-
-
-def _parser() -> Parser:
-    parser = Parser("python -m tools.extract.recipes", __doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("framework", nargs="?", help=", ".join(FRAMEWORKS))
-    parser.add_argument("releases", nargs="*", metavar="release")
-    return parser
 
 
 if __name__ == "__main__":

@@ -12,38 +12,24 @@ releases of the store are read again. Standard output is the change log.
 from __future__ import annotations
 
 import ast
-import json
 import re
 import sys
-from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ds_lint import frameworks
 from tools.extract import source
-from tools.extract.frameworks import SCHEMAS, Facts, classes, files
-from tools.extract.history import at, changes, merged
-from tools.extract.reading import (
-    ExtractionError,
-    Parser,
-    earlier_than,
-    entry,
-    extracted,
-    refuse_losses,
-    status,
-    tree_of,
-    verify_releases,
-)
+from tools.extract.framework_stores import FrameworkStore
+from tools.extract.framework_stores import main as run
+from tools.extract.frameworks import NO_CONSTANT, Facts, classes, defaults, files
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ds_lint.frameworks.layout import SourceLayout
     from ds_lint.frameworks.record import Framework
 
-STORE = SCHEMAS / "refusals.json"
 FRAMEWORKS = {
     name: one for name, one in frameworks.FRAMEWORKS.items() if one.source is not None and one.source.refusing
 }
@@ -61,11 +47,8 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
     layout = framework.source
     if layout is None or not layout.refusing:
         raise LookupError(f"the record of {framework.name} does not say where it rejects anything")
-    fields: dict[str, set[str]] = {}
     known = classes(tree, layout, release)
-    for cls in known:
-        for name, field in source.fields(cls).items():
-            fields.setdefault(name, set()).add(json.dumps(field.get("default", _NONE)))
+    fields = defaults(known)
     trees = [source.parse(path) for path in dict.fromkeys(files(tree, layout.refusing, release))]
     hidden = {name for module in trees for name in _set_in(module)} - SAME
     taken = fields.keys() | {name for module in trees for name in _of_trainer(module)}
@@ -85,14 +68,10 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
                     number = sum(key.partition(" #")[0] == message for key in found)
                     found[f"{message} #{number + 1}" if number else message] = {"only_if": only_if}
     read = sorted({name for one in found.values() for test in one["only_if"] for name in _names(test)} - {"deepspeed"})
-    defaults = {name: json.loads(*fields[name]) for name in read if len(fields.get(name, ())) == 1}
     return {
         "refusals": found,
-        "defaults": {name: {"default": value} for name, value in defaults.items() if value != _NONE},
+        "defaults": {name: {"default": fields[name]} for name in read if fields.get(name, NO_CONSTANT) != NO_CONSTANT},
     }
-
-
-_NONE = "$not a constant"
 
 
 def _looking(module: ast.Module) -> list[ast.FunctionDef]:
@@ -235,74 +214,16 @@ def _set_in(module: ast.Module) -> Iterator[str]:
             yield str(source.literal(node.slice, {}))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 done, 1 the store differs (``--check``), 2 it cannot be done."""
-    return status(_run, _parser().parse_args(arguments))
+def _is_line(value: object, depth: int, _key: str) -> bool:
+    """Each list and each record."""
+    if not isinstance(value, dict):
+        return True
+    is_flat = depth > 0 and not any(isinstance(one, (dict, list)) for one in value.values())
+    return is_flat or not value.keys().isdisjoint(("only_if", "default", "runs"))
 
 
-def _run(options: argparse.Namespace) -> int:
-    verify_releases(options.releases, options)
-    store: Facts = json.loads(STORE.read_text(encoding="utf-8"))
-    known = dict(store["frameworks"])
-    for name in FRAMEWORKS if options.framework is None else [_named(options.framework)]:
-        releases = known.get(name, {}).get("releases", []) if options.framework is None else options.releases
-        if not releases:
-            raise ExtractionError("name a release of the framework")
-        for release in releases:
-            known[name] = _with(name, release, known.get(name), options)
-    text = _text({**store, "frameworks": known})
-    if text == STORE.read_text(encoding="utf-8"):
-        return 0
-    if options.check:
-        sys.stderr.write(f"{STORE.name} differs\n")
-        return 1
-    today = datetime.now(timezone.utc).date().isoformat()
-    STORE.write_text(_text({"read_on": today, "frameworks": known}), encoding="utf-8", newline="\n")
-    sys.stderr.write(f"wrote {STORE.name}\n")
-    return 0
-
-
-def _named(word: str) -> str:
-    found = (name for name, one in FRAMEWORKS.items() if word.lower() in (name.lower(), one.package))
-    name = next(found, None)
-    if name is None:
-        raise ExtractionError(f"{word} is none of the frameworks that reject anything: {', '.join(FRAMEWORKS)}")
-    return name
-
-
-def _with(name: str, release: str, record: Facts | None, options: argparse.Namespace) -> Facts:
-    framework = FRAMEWORKS[name]
-    with tree_of(framework.package, release, options) as tree:
-        facts = extracted(partial(extract, framework, release=release), framework.package, release, tree)
-    record = record or {"library": framework.package, "releases": []}
-    earlier = earlier_than(release, record["releases"])
-    if earlier and release not in record["releases"]:
-        before = at(record, earlier)
-        refuse_losses(f"{framework.package} {release}", facts, earlier, before, options.allow_loss)
-        sys.stdout.write(entry(f"{framework.package} {release}", earlier, changes(before, facts)))
-    return merged(record, release, facts)
-
-
-def _text(store: Facts) -> str:
-    """The store, with each list and each run on one line."""
-    return f"{_written(store, 0)}\n"
-
-
-def _written(value: Any, depth: int) -> str:
-    is_long = isinstance(value, dict) and (not depth or any(isinstance(one, (dict, list)) for one in value.values()))
-    is_run = isinstance(value, dict) and ("only_if" in value or "default" in value)
-    if not is_long or is_run or "runs" in value:
-        return json.dumps(value, ensure_ascii=False)
-    parts = (f"{' ' * (depth + 1)}{json.dumps(key)}: {_written(one, depth + 1)}" for key, one in value.items())
-    return "{\n" + ",\n".join(parts) + f"\n{' ' * depth}}}"
-
-
-def _parser() -> Parser:
-    parser = Parser("python -m tools.extract.refusals", __doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("framework", nargs="?", help=", ".join(FRAMEWORKS))
-    parser.add_argument("releases", nargs="*", metavar="release")
-    return parser
-
+STORE = FrameworkStore("refusals", FRAMEWORKS, extract, _is_line)
+main = partial(run, STORE, __doc__)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.extract import __main__ as extract
-from tools.extract import recipes
+from tools.extract import presets, recipe_fields, recipes, refusals
 from tools.extract.releases import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-SCHEMAS = Path(__file__).parents[2] / "schemas"
+OF_FRAMEWORKS = (recipes.STORE, recipe_fields.STORE, presets.STORE, refusals.STORE)
 
 
 class Reading(NamedTuple):
@@ -45,9 +45,11 @@ def _readings() -> Iterator[Reading]:
         yield Reading(
             library.LIBRARY, "tools.extract", name, partial(_stored, library.STORE), library.LIBRARY != "torch"
         )
-    for name, framework in recipes.FRAMEWORKS.items():
-        package = framework.package
-        yield Reading(package, "tools.extract.recipes", package, partial(recipes.known, name), reads_each=False)
+    for store in OF_FRAMEWORKS:
+        reads_each = store is not recipes.STORE  # which has a few releases of each framework
+        for name, framework in store.frameworks.items():
+            package, module = framework.package, f"tools.extract.{store.name}"
+            yield Reading(package, module, package, partial(store.known, name), reads_each)
 
 
 def _stored(store: Path) -> list[str]:

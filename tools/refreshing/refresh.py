@@ -45,7 +45,9 @@ class Done(NamedTuple):
 def check(chosen: Sequence[str]) -> int:
     """Say what is new; 1 if anything is."""
     released, have = on_the_index(chosen), known()
-    new = {reading.library: missing for reading, missing in behind(released)}
+    new: dict[str, list[str]] = {}
+    for reading, missing in behind(released):
+        new[reading.library] = sorted({*new.get(reading.library, ()), *missing}, key=number)
     new |= {
         name: found[-1:]
         for name, found in released.items()

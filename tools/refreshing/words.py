@@ -6,13 +6,14 @@ import re
 from typing import NamedTuple
 
 _HEAD = re.compile(r"(\S+) (\S+) \(after (\S+)\)|(\S+) (\S+): the oldest in the store")
-_RECORD = re.compile(r"(\w+): `([^`]+)` is (new|gone)")
+_RECORD = re.compile(r"(\w+): `(.+?)` is (new|gone)")
 _DEFAULT = re.compile(r"default\S* .* (became|->) |default of |defaults? of ")
 # What a table of a store has records of, for a reader who has never seen the store.
 NOUNS = {
     "arguments": "training argument",
     "behaviours": "behaviour",
     "beside_file": "setting beside deepspeed_config_file",
+    "changes": "key that a framework sets in a config",
     "chosen_experts": "model type with chosen experts",
     "classes": "class of arguments",
     "defaults": "default",
@@ -33,6 +34,7 @@ NOUNS = {
     "options": "way in which HfArgumentParser makes options",
     "overwrites": "overwritten key",
     "plugin": "argument of DeepSpeedPlugin",
+    "presets": "shipped config",
     "refusals": "error message",
     "required": "required key",
     "requires": "required library",
@@ -42,6 +44,7 @@ NOUNS = {
     "sets": "training argument that is set",
     "strategy": "keyword of DeepSpeedStrategy",
     "strategy_config": "key of DeepSpeedStrategy's config",
+    "taken": "name that a recipe may have",
     "trainer_names": "registered name of a strategy of Trainer",
     "trainers": "trainer",
     "training_arguments": "training argument",
@@ -49,7 +52,8 @@ NOUNS = {
     "words": "enumeration",
     "yaml": "key of Accelerate's YAML",
 }
-_INNER = ("field without a constant default", "default")  # of which users notice the field
+# Of which users notice the field.
+_INNER = ("field without a constant default", "default", "name that a recipe may have")
 MOST, LONGEST = 6, 50  # names in a sentence, and characters of one
 
 
@@ -125,7 +129,7 @@ def _plural(noun: str) -> str:
 def _listed(title: str, names: list[str]) -> list[str]:
     """``new keys `a`, `b` and 3 more``, if there is one at all; messages are only counted: ``2 new error messages``."""
     names = list(dict.fromkeys(names))
-    shown = [f"`{name}`" for name in names if len(name) <= LONGEST][:MOST]
+    shown = [f"`{name}`" for name in names if len(name) <= LONGEST and "`" not in name][:MOST]
     rest = len(names) - len(shown)
     if not shown:
         return [f"{rest} {title}"] if rest else []
