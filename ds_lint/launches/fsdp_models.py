@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.script_code import ImportedNames, last_name
-from ds_lint.launches.trained_names import TrainedNames
+from ds_lint.launches.trained_names import MADE_READY, TrainedNames
 from ds_lint.source.fsdp import version_of_wrapper
 from ds_lint.source.python_names import dotted_name
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
-# Methods that return the model, and what transformers and peft make of one.
-SAME_MODEL = ("bfloat16", "cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "to", "train", "xpu")
-_ADAPTED = ("get_peft_model", "prepare_model_for_kbit_training", "prepare_model_for_int8_training")
+# Methods that return the model.
+_SAME_MODEL = ("bfloat16", "cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "to", "train", "xpu")
 _DEPTH = 8
 
 
@@ -39,6 +38,11 @@ class FsdpWrap(NamedTuple):
     def has(self, name: str) -> bool | None:
         """Whether a parameter is given; None if that is not known."""
         return name in self.arguments or (None if self.is_open else False)
+
+    def written(self, name: str) -> ast.expr | ast.keyword:
+        """An argument as the call has it: its keyword, or the value in its place; the call if it is not given."""
+        keyword = next((one for one in self.call.keywords if one.arg == name), None)
+        return keyword or self.arguments.get(name, self.call)
 
 
 class FsdpReader:
@@ -186,9 +190,9 @@ class FsdpReader:
         """The model inside of an expression that is the same model; None if it is none."""
         if not isinstance(node, ast.Call):
             return None
-        if isinstance(node.func, ast.Attribute) and node.func.attr in SAME_MODEL and not self.called(node):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_MODEL and not self.called(node):
             return node.func.value
-        if last_name(node) in _ADAPTED and node.args:
+        if last_name(node) in MADE_READY and node.args:
             return node.args[0]
         functions = self.names.functions.get(dotted_name(node.func), [])
         if len(functions) == 1 and not functions[0].decorator_list:

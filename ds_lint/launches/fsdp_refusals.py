@@ -234,7 +234,7 @@ def _values(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
             shown = _OF_VERSION_2[name] if is_of_2 else ast.unparse(node)
             parameter = "param_dtype=torch.bfloat16" if name == "mixed_precision" else "offload_params=True"
             yield TorchRefusal(
-                _argument(wrap, name),
+                wrap.written(name),
                 name,
                 f"`{name}` is {shown}, not a `{wanted}`: `FullyShardedDataParallel` raises an AttributeError",
                 "initialize",
@@ -246,7 +246,7 @@ def _values(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     if isinstance(value, (str, int)) and not _is_guarded(wrap.call, reader):
         member = value if isinstance(value, str) and value.isupper() else "FULL_SHARD"
         yield TorchRefusal(
-            _argument(wrap, "sharding_strategy"),
+            wrap.written("sharding_strategy"),
             "sharding_strategy",
             f"`sharding_strategy` is {value!r}, no member of `ShardingStrategy`: "
             "`FullyShardedDataParallel` raises a KeyError",
@@ -260,7 +260,7 @@ def _policies(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     if ARGUMENT not in wrap.arguments or _is_guarded(wrap.call, reader):
         return
     policy = policy_of(wrap, reader)
-    place = _argument(wrap, ARGUMENT)
+    place = wrap.written(ARGUMENT)
     if policy.function == "transformer_auto_wrap_policy" and policy.is_bare:
         yield TorchRefusal(
             place,
@@ -306,7 +306,7 @@ def _states(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     is_hybrid = strategy in ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
     if is_hybrid and groups == [False, False] and policy_of(wrap, reader).kind == "none":
         yield TorchRefusal(
-            _argument(wrap, "sharding_strategy"),
+            wrap.written("sharding_strategy"),
             "sharding_strategy",
             f"{strategy} needs `{ARGUMENT}`, `device_mesh` or `process_group`: it raises a ValueError",
             "initialize",
@@ -316,7 +316,7 @@ def _states(wrap: FsdpWrap, reader: FsdpReader) -> Iterator[TorchRefusal]:
     has_no_device = wrap.has("device_id") is False and wrap.has("param_init_fn") is False
     if fsdp_units.has_keyword_true(wrap, "sync_module_states") and has_no_device and fsdp_units.is_on_cpu(wrap, reader):
         yield TorchRefusal(
-            _argument(wrap, "sync_module_states"),
+            wrap.written("sync_module_states"),
             "sync_module_states",
             "`sync_module_states` sends weights between GPUs, but the model is on the CPU: it raises a ValueError",
             "initialize",
@@ -344,8 +344,3 @@ def _methods(reader: FsdpReader) -> Iterator[TorchRefusal]:
                 "norm of all shards.",
                 "no such method",
             )
-
-
-def _argument(wrap: FsdpWrap, name: str) -> ast.expr | ast.keyword:
-    written = next((one for one in wrap.call.keywords if one.arg == name), None)
-    return written or wrap.arguments[name]

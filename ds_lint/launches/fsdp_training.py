@@ -30,6 +30,7 @@ _COLLECTIVE = ("clip_grad_norm_", "state_dict", "load_state_dict")
 _COLLECTIVE_OF_CLASS = ("full_optim_state_dict", "optim_state_dict", "sharded_optim_state_dict", "summon_full_params")
 _COLLECTIVE_FUNCTIONS = ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")
 _BUILDERS = ("from_config", "_from_config")
+_MOST_STEPS = 6
 _GATHERS_LATER = ("broadcast_from_rank0", "set_model_state_dict", "distribute_tensor", "broadcast")
 
 
@@ -79,9 +80,14 @@ def _is_wrapped_later(model: ast.expr, wrap: FsdpWrap, reader: FsdpReader) -> bo
     places = reader.names.places
     if not same or places[model].scope is not places[wrap.call].scope or not reader.trained.precedes(model, wrap.call):
         return False
-    start, end = reader.names.statement(model).lineno, reader.names.statement(wrap.call).lineno
-    between = (one.value for one in reader.names.assignments(name, model) if one.value is not None)
-    return not any(start < value.lineno < end for value in between) and reader.wrap_of(model) is None
+    return not _is_replaced(name, model, wrap, reader) and reader.wrap_of(model) is None
+
+
+def _is_replaced(name: str, node: ast.expr, wrap: FsdpWrap, reader: FsdpReader) -> bool:
+    """Whether a name gets another model between a node and the call that wraps it."""
+    start, end = reader.names.statement(node).lineno, reader.names.statement(wrap.call).lineno
+    values = (one.value for one in reader.names.assignments(name, node) if one.value is not None)
+    return any(start < value.lineno < end for value in values)
 
 
 def _is_made_again(call: ast.Call, wrap: FsdpWrap, reader: FsdpReader) -> bool:
@@ -140,9 +146,6 @@ def _adapter(wrap: FsdpWrap, reader: FsdpReader) -> ast.Call | None:
             return made
         node = made.func.value if isinstance(made.func, ast.Attribute) and not reader.called(made) else None
     return None
-
-
-_MOST_STEPS = 6
 
 
 def _is_of_adapters(policy: WrapPolicy, reader: FsdpReader) -> bool:
@@ -352,7 +355,7 @@ def _saved_by_transformers(reader: FsdpReader) -> Iterator[SavedPart]:
         yield SavedPart(
             call,
             f"`{ast.unparse(call.func)}` saves this rank's shard of what is in no inner unit: "
-            "`from_pretrained` cannot load it",
+            "the file lacks these weights",
             "Get the weights on all ranks with `state_dict()`, and pass them on one rank as "
             "`save_pretrained(..., state_dict=state)`.",
             "without the whole weights",
@@ -399,7 +402,7 @@ def loads_on_one_rank(reader: FsdpReader) -> Iterator[LocalLoad]:
         for call in reader.names.calls_by_method.get("load_state_dict", ()):
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             is_same = owner is not None and bool(name) and dotted_name(owner) == name
-            if not is_same or owner is None or not _runs_before(call, wrap, reader):
+            if not is_same or not _runs_before(call, wrap, reader):
                 continue
             if reader.trained.condition_of_one_rank(call) is not None:
                 yield LocalLoad(call, wrap, "loads the weights")
@@ -411,9 +414,7 @@ def loads_on_one_rank(reader: FsdpReader) -> Iterator[LocalLoad]:
             and last_name(one) == "from_pretrained"
             and reader.trained.condition_of_one_rank(one) is not None
         ]
-        others = [
-            one for one in made if isinstance(one, ast.Call) and last_name(one) in ("from_config", "_from_config")
-        ]
+        others = [one for one in made if isinstance(one, ast.Call) and last_name(one) in _BUILDERS]
         if len(loaded) == 1 and others and len(loaded) + len(others) == len(made):
             yield LocalLoad(loaded[0], wrap, "loads the weights")
 
@@ -423,8 +424,7 @@ def _runs_before(call: ast.Call, wrap: FsdpWrap, reader: FsdpReader) -> bool:
     name = dotted_name(wrap.model) if wrap.model is not None else ""
     if places[call].scope is not places[wrap.call].scope or call.lineno >= wrap.call.lineno:
         return False
-    between = (one.value for one in reader.names.assignments(name, wrap.call) if one.value is not None)
-    return not any(call.lineno < value.lineno < wrap.call.lineno for value in between)
+    return not _is_replaced(name, call, wrap, reader)
 
 
 # ----------------------------------------------------------------------------------------------------------- gradients

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_MADE_READY = ("get_peft_model", "prepare_model_for_int8_training", "prepare_model_for_kbit_training")
+MADE_READY = ("get_peft_model", "prepare_model_for_int8_training", "prepare_model_for_kbit_training")
 _UNWRAPS = ("unwrap_model", "extract_model_from_parallel")
 _TRAINERS = re.compile(r"\w*Trainer")
 _GATHERING = re.compile(r"gather|unwrap_model_for_generation|summon", re.IGNORECASE)
@@ -199,7 +199,7 @@ class TrainedNames:
             return False
         if isinstance(around, ast.Call):
             return any(around is wrap.call for wrap in self.wraps) or (
-                last_name(around) in _MADE_READY and self.reaches_training(around, depth - 1)
+                last_name(around) in MADE_READY and self.reaches_training(around, depth - 1)
             )
         if isinstance(around, ast.Return):
             calls = self._calls_of_function_of(call)
@@ -225,7 +225,7 @@ class TrainedNames:
         around = self.names.parents.get(use)
         if isinstance(around, ast.Return):
             return self._calls_of_function_of(use)
-        return [around] if isinstance(around, ast.Call) and last_name(around) in _MADE_READY else []
+        return [around] if isinstance(around, ast.Call) and last_name(around) in MADE_READY else []
 
     def meant(self, node: ast.expr | None, depth: int = _DEPTH) -> ast.expr | None:
         """The value of a name that is assigned once, and what a function of the module returns; None if unknown."""

@@ -55,8 +55,7 @@ class FsdpScript:
 
     def argument_span(self, wrap: FsdpWrap, name: str) -> Span:
         """The range of a keyword of a call with its value, or of the argument in its place."""
-        written = next((one for one in wrap.call.keywords if one.arg == name), None)
-        return self.span(written or wrap.arguments.get(name) or wrap.call)
+        return self.span(wrap.written(name))
 
     def problem(
         self,

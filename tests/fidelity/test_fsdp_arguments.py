@@ -19,7 +19,7 @@ from installed import measured_with_the_newest
 
 from ds_lint.facts import Facts
 from ds_lint.facts.training import arguments_of
-from ds_lint.knowledge.keys import knowledge
+from ds_lint.knowledge.keys import Knowledge, knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.fsdp_arguments import fsdp_arguments
@@ -57,12 +57,14 @@ def random_arguments(count: int, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def real_outcomes(cases: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+def real_outcomes(
+    cases: list[dict[str, Any]], folder: Path, program: Path = PROGRAM, **variables: str
+) -> list[dict[str, Any]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ACCELERATE_", "FSDP_"))}
     done = subprocess.run(
-        [sys.executable, str(PROGRAM)],
+        [sys.executable, str(program)],
         input=json.dumps(cases),
-        env={**environment, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env={**environment, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -74,12 +76,12 @@ def real_outcomes(cases: list[dict[str, Any]], folder: Path) -> list[dict[str, A
     return answers
 
 
-def said(case: dict[str, Any]) -> tuple[list[str], list[str]]:
+def said(case: dict[str, Any], known: Knowledge) -> tuple[list[str], list[str]]:
     """Why the arguments are rejected, and the keys that nothing reads."""
     facts = Facts()
     facts.training = arguments_of(case)
     (document,) = yaml_source.read("distributed_type: FSDP\nnum_processes: 2\n", "accelerate.yaml")
-    arguments = fsdp_arguments(configs.from_document(document, Basis(knowledge(), None, facts)))
+    arguments = fsdp_arguments(configs.from_document(document, Basis(known, None, facts)))
     assert arguments is not None
     if not arguments.argument.value:
         return [], list(case["fsdp_config"])
@@ -90,7 +92,7 @@ def said(case: dict[str, Any]) -> tuple[list[str], list[str]]:
 def assert_agreement(cases: list[dict[str, Any]], folder: Path) -> None:
     wrong = []
     for case, real in zip(cases, real_outcomes(cases, folder), strict=True):
-        refused, unread = said(case)
+        refused, unread = said(case, knowledge())
         if bool(refused) != bool(real["error"]):
             wrong.append(f"{case}: {real['error']} against {refused}")
         elif not refused and unread != real["unread"]:

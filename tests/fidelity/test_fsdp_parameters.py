@@ -1,29 +1,27 @@
-"""DS669: which parameters FSDP joins to one tensor, with one rank on a CPU."""
+"""DS669: which parameters FSDP joins to one tensor, on ranks of a CPU."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
+from ranks import run
+
 pytestmark = pytest.mark.fidelity
 
-PROGRAM = Path(__file__).parent / "programs" / "fsdp_parameters.py"
+
+@cache
+def outcomes(ranks: int) -> list[dict[str, Any] | None]:
+    done = run("fsdp_parameters", ranks=ranks)
+    assert done.is_complete, "\n".join(done.errors)
+    return done.answers
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> Any:
-    done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True, check=False, timeout=200)
-    assert "\0" in done.stdout, done.stderr[-2000:]
-    return json.loads(done.stdout.partition("\0")[2])
-
-
+@pytest.mark.parametrize("ranks", [1, 2, *(pytest.param(ranks, marks=pytest.mark.long) for ranks in (3, 5))])
 @pytest.mark.parametrize(
     ("name", "raised"),
     [
@@ -34,6 +32,6 @@ def outcomes() -> Any:
         ("frozen, with the original parameters", None),
     ],
 )
-def test_parameters_that_are_joined(outcomes: Any, name: str, raised: str | None) -> None:
+def test_parameters_that_are_joined(name: str, raised: str | None, ranks: int) -> None:
     """DS669: FSDP 1 raises over integers, and over frozen parameters unless the original ones are kept."""
-    assert outcomes[name] == raised
+    assert [answer and answer[name] for answer in outcomes(ranks)] == [raised] * ranks

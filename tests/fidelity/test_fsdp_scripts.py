@@ -1,4 +1,4 @@
-"""What torch does on two ranks with scripts that use FSDP by themselves, against what the rules say of their texts."""
+"""What torch does on ranks with scripts that use FSDP by themselves, against what the rules say of their texts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from ds_lint.targets.pin import Pin
 pytestmark = pytest.mark.fidelity
 
 TORCH = version("torch").partition("+")[0]
+# Two, and as many as no weight can be divided by; some of five have no part of a weight.
+RANKS = [2, *(pytest.param(ranks, marks=pytest.mark.long) for ranks in (3, 5))]
 HEAD = """\
 import functools
 import torch
@@ -128,9 +130,19 @@ scaler.step(optimizer)
 scaler.update()
 seen = scaler.get_scale()
 """
+# What the mean of the gradients of all ranks is without FSDP.
+PLAIN = """\
+for one in range(dist.get_world_size()):
+    model(torch.full((2, 8), one + 1.0)).sum().backward()
+seen = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)) / dist.get_world_size()
+"""
 GRADIENTS = {
     "torch's norm": (
         (f"model = FSDP(model, auto_wrap_policy=policy)\n{BACKWARD}"
+        f"norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{CLIP}"), "DS649",
+    ),
+    "torch's norm, gathered once": (
+        (f"model = FSDP(model, auto_wrap_policy=policy, sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)\n{BACKWARD}"
         f"norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{CLIP}"), "DS649",
     ),
     "torch's norm, no shards": (
@@ -150,33 +162,78 @@ SCALERS = {
     "own scaler": ("FSDP(model, auto_wrap_policy=policy)", "ShardedGradScaler", ""),
     "scaler of FSDP 2": ("fully_shard(model, mesh=mesh)", "torch.amp.GradScaler", ""),
 }
-# A weight whose rows are the number of the rank that they come from.
-FROM = "with FSDP.summon_full_params(model):\n    seen = sorted(set(model.first.weight.flatten().tolist()))"
-LOADED = """\
-with torch.no_grad():
-    for one in model.parameters():
-        one.fill_(float(rank))
-if dist.get_rank() == 0:
-    model.load_state_dict({name: torch.full_like(one, 7.0) for name, one in model.state_dict().items()})
+ELEMENTS = 180  # of the model
+ADAM = "optimizer = torch.optim.Adam(model.parameters(), lr=0.1)\nhas_moved(model, optimizer)\n"
+STATES = "[one['exp_avg'] for one in optimizer.state_dict()['state'].values()]"
+WHOLE = """\
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+weights = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+seen = elements(weights.values())
+if rank == 0:
+    torch.save(weights, '/dev/null')
 """
+# What leaves in ``seen`` how many elements a rank would save.
 SAVED = {
     "states of the optimizer": (
-        (f"model = FSDP(model)\n{SGD.replace('SGD', 'Adam')}has_moved(model, optimizer)\n"
-        "seen = optimizer.state_dict()['state'][0]['exp_avg'].numel()\n"
-        "if rank == 0:\n    torch.save(optimizer.state_dict(), '/dev/null')"), "DS648", lambda seen: seen < 180,
+        (f"model = FSDP(model)\n{ADAM}seen = elements({STATES})\n"
+        "if rank == 0:\n    torch.save(optimizer.state_dict(), '/dev/null')"), "DS648",
     ),
     "states of all": (
-        (f"model = FSDP(model)\n{SGD.replace('SGD', 'Adam')}has_moved(model, optimizer)\n"
+        (f"model = FSDP(model)\n{ADAM}"
         "states = FSDP.optim_state_dict(model, optimizer)['state']\n"
-        "seen = sum(one['exp_avg'].numel() for one in states.values())\n"
-        "if rank == 0:\n    torch.save(states, '/dev/null')"), "", lambda seen: seen == 180,
+        "seen = elements([one['exp_avg'] for one in states.values()])\n"
+        "if rank == 0:\n    torch.save(states, '/dev/null')"), "",
+    ),
+    "states of FSDP 2": (
+        (f"fully_shard(model, mesh=mesh)\n{ADAM}"
+        f"seen = elements({STATES})\n"
+        "if rank == 0:\n    torch.save(optimizer.state_dict(), '/dev/null')"), "DS648",
     ),
     "weights of FSDP 2": (
-        ("fully_shard(model, mesh=mesh)\nseen = sum(one.to_local().numel() for one in model.state_dict().values())\n"
-        "if rank == 0:\n    torch.save(model.state_dict(), '/dev/null')"), "DS648", lambda seen: seen < 180,
+        ("fully_shard(model, mesh=mesh)\nseen = elements(model.state_dict().values())\n"
+        "if rank == 0:\n    torch.save(model.state_dict(), '/dev/null')"), "DS648",
     ),
-    "weights of one rank": (
-        f"{LOADED}model = FSDP(model, auto_wrap_policy=policy)\n{FROM}", "DS648", lambda seen: seen == [1.0, 7.0]
+    "all weights of FSDP 2": (f"fully_shard(model, mesh=mesh)\n{WHOLE}", ""),
+}  # fmt: skip
+# The rank that a weight is from, or 7.0 if it was loaded.
+FILLED = "with torch.no_grad():\n    for one in model.parameters():\n        one.fill_(float(rank))\n"
+LOAD = "model.load_state_dict({name: torch.full_like(one, 7.0) for name, one in model.state_dict().items()})\n"
+ON_FIRST = f"{FILLED}if dist.get_rank() == 0:\n    {LOAD}"
+FROM = "with FSDP.summon_full_params(model):\n    seen = sorted(set(model.first.weight.flatten().tolist()))"
+FROM_2 = "seen = sorted(set(model.first.weight.full_tensor().flatten().tolist()))"
+LATER = """\
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+loaded = {name: torch.full(one.shape, 7.0) for name, one in model.named_parameters()} if rank == 0 else {}
+options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+"""
+LOADED = {
+    "by one rank": (f"{ON_FIRST}model = FSDP(model, auto_wrap_policy=policy)\n{FROM}", "DS648"),
+    "by all ranks": (f"{FILLED}{LOAD}model = FSDP(model, auto_wrap_policy=policy)\n{FROM}", ""),
+    "by one rank, FSDP 2": (f"{ON_FIRST}fully_shard(model, mesh=mesh)\n{FROM_2}", "DS648"),
+    "by one rank after FSDP 2": (
+        (f"{FILLED}{LATER}fully_shard(model, mesh=mesh)\n"
+        f"set_model_state_dict(model, loaded, options=options)\n{FROM_2}"), "",
+    ),
+}  # fmt: skip
+# A model of transformers; the parameters of which a file does not have the whole weight.
+GPT2 = """\
+from safetensors.torch import load_file
+from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.models.gpt2.modeling_gpt2 import GPT2Block
+net = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=8, n_layer=1, n_head=2, n_positions=16))
+shapes = {name: one.shape for name, one in net.named_parameters()}
+model = FSDP(net, auto_wrap_policy=ModuleWrapPolicy([GPT2Block]), use_orig_params=keeps)
+"""
+LACKS = """\
+found = load_file(f"{folder}/model.safetensors") if rank == 0 else shapes
+seen = sorted(name for name, shape in shapes.items() if getattr(found.get(name), "shape", None) != shape)
+"""
+ROOT = ["transformer.ln_f.bias", "transformer.ln_f.weight", "transformer.wpe.weight", "transformer.wte.weight"]
+PRETRAINED = {
+    "flat parameters": (f"keeps = False\n{GPT2}model.save_pretrained(folder)\n{LACKS}", ROOT),
+    "kept parameters": (f"keeps = True\n{GPT2}model.save_pretrained(folder)\n{LACKS}", ROOT),
+    "a state": (
+        f"keeps = False\n{GPT2}state = model.state_dict()\nmodel.save_pretrained(folder, state_dict=state)\n{LACKS}", []
     ),
 }  # fmt: skip
 HANGING = {
@@ -184,24 +241,34 @@ HANGING = {
     "norm": f"{BACKWARD}if rank == 0:\n    model.clip_grad_norm_(1.0)\n",
     "whole parameters": "if rank == 0:\n    with FSDP.summon_full_params(model):\n        pass\n",
     "states": f"{SGD}if rank == 0:\n    FSDP.optim_state_dict(model, optimizer)\n",
+    "loaded weights": "weights = model.state_dict()\nif rank == 0:\n    model.load_state_dict(weights)\n",
+    "weights of both versions": (
+        "from torch.distributed.checkpoint.state_dict import get_model_state_dict\n"
+        "if rank == 0:\n    get_model_state_dict(model)\n"
+    ),
 }
 
 
 def texts() -> dict[str, str]:
-    found = {
-        name: text for table in (UNITS, REFUSED, STEPS, FLAT, GRADIENTS, SAVED) for name, (text, *_) in table.items()
-    }
+    tables_of_texts = (UNITS, REFUSED, STEPS, FLAT, GRADIENTS, SAVED, LOADED, PRETRAINED)
+    found = {name: text for table in tables_of_texts for name, (text, *_) in table.items()}
+    assert len(found) == sum(len(table) for table in tables_of_texts)  # no two have the same name
     for name, (wrapped, scaler, _) in SCALERS.items():
         found[name] = f"model = {wrapped}\n{SCALED.format(scaler)}"
-    return {name: HEAD + text for name, text in found.items()}
+    return {name: HEAD + text for name, text in {**found, "plain": PLAIN}.items()}
 
 
 @cache
-def outcomes() -> list[dict[str, Any]]:
+def outcomes(ranks: int) -> list[dict[str, Any]]:
     """What is seen on each rank."""
-    done = run("fsdp_scripts", json.dumps(texts()))
+    done = run("fsdp_scripts", json.dumps(texts()), ranks=ranks)
     assert done.is_complete, "\n".join(done.errors)
     return [answer for answer in done.answers if answer is not None]
+
+
+def seen(name: str, ranks: int) -> list[Any]:
+    """What a text leaves on each rank."""
+    return [answer[name] for answer in outcomes(ranks)]
 
 
 def codes(text: str) -> set[str]:
@@ -211,72 +278,107 @@ def codes(text: str) -> set[str]:
     return {one.code for one in lint(document, basis).findings}
 
 
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", UNITS)
-def test_units(name: str) -> None:
+def test_units(name: str, ranks: int) -> None:
     """DS644: without a policy, or with `fully_shard` alone, all layers are whole while each of them runs."""
-    _, code, seen = UNITS[name]
-    assert outcomes()[0][name] == seen
+    _, code, layers = UNITS[name]
+    assert seen(name, ranks) == [layers] * ranks
     assert ("DS644" in codes(texts()[name])) == (code == "DS644")
 
 
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name: str) -> None:
+def test_refusals(name: str, ranks: int) -> None:
     """DS645: what the rule reports raises, and what it does not report runs."""
-    assert outcomes()[0][name] == REFUSED[name][1]
+    assert seen(name, ranks) == [REFUSED[name][1]] * ranks
     assert ("DS645" in codes(texts()[name])) == (REFUSED[name][1] is not None)
 
 
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", STEPS)
-def test_optimizers(name: str) -> None:
-    """DS646: the steps of an optimizer from before change no weight."""
-    _, code, seen = STEPS[name]
-    assert outcomes()[0][name] is seen
+def test_optimizers(name: str, ranks: int) -> None:
+    """DS646: the steps of an optimizer from before change no weight on any rank."""
+    _, code, moves = STEPS[name]
+    assert seen(name, ranks)[0] is moves
+    assert any(seen(name, ranks)) is moves
     assert ("DS646" in codes(texts()[name])) == bool(code)
 
 
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", FLAT)
-def test_flat_parameters(name: str) -> None:
+def test_flat_parameters(name: str, ranks: int) -> None:
     """DS647: mixed units raise, and names are not those of the parameters, unless the original ones stay."""
-    _, code, seen = FLAT[name]
-    assert outcomes()[0][name] == seen
+    _, code, found = FLAT[name]
+    assert seen(name, ranks) == [found] * ranks
     assert ("DS647" in codes(texts()[name])) == bool(code)
 
 
-def test_norms() -> None:
-    """DS649: the norm of a shard is not that of all gradients, which is the mean of two passes."""
-    right = outcomes()[0]["own norm"]
+@pytest.mark.parametrize("ranks", RANKS)
+def test_norms(ranks: int) -> None:
+    """DS649: the norm of a shard is not that of all gradients, which is the mean of all passes."""
+    right = outcomes(ranks)[0]["plain"]
     for name, (_, code) in GRADIENTS.items():
-        seen = [answer[name] for answer in outcomes()]
+        norms = seen(name, ranks)
         assert ("DS649" in codes(texts()[name])) == bool(code), name
-        assert all(math.isclose(one, right, rel_tol=1e-5) for one in seen) != bool(code), (name, seen, right)
+        is_right = [math.isclose(one, right, rel_tol=1e-5) for one in norms]
+        assert is_right == [not code] * ranks, (name, norms, right)
         if code:  # the shards together have all gradients
-            assert math.isclose(math.hypot(*seen), right, rel_tol=1e-5)
+            assert math.isclose(math.hypot(*norms), right, rel_tol=1e-5)
 
 
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", SCALERS)
-def test_scalers(name: str) -> None:
-    """DS649: one rank lowers its scale and skips the step that the other makes."""
-    scales = [answer[name] for answer in outcomes()]
-    assert scales == ([4.0, 2.0] if SCALERS[name][2] else [2.0, 2.0])
+def test_scalers(name: str, ranks: int) -> None:
+    """DS649: one rank lowers its scale and skips the step that the others make."""
+    others = 4.0 if SCALERS[name][2] else 2.0
+    assert seen(name, ranks) == [2.0 if rank == 1 else others for rank in range(ranks)]
     assert ("DS649" in codes(texts()[name])) == bool(SCALERS[name][2])
 
 
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", SAVED)
-def test_parts(name: str) -> None:
-    """DS648: what one rank saves has not all elements, and what one rank loads is mixed with what the others have."""
-    _, code, is_right = SAVED[name]
-    assert is_right(outcomes()[0][name]), outcomes()[0][name]
+def test_parts(name: str, ranks: int) -> None:
+    """DS648: what one rank saves has not all elements, which the ranks have together."""
+    code, elements = SAVED[name][1], seen(name, ranks)
+    if code:
+        assert max(elements) < ELEMENTS == sum(elements)
+    else:
+        assert elements[0] == ELEMENTS
     assert ("DS648" in codes(texts()[name])) == bool(code)
 
 
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("name", LOADED)
+def test_loads(name: str, ranks: int) -> None:
+    """DS648: what one rank loads before the model is wrapped is mixed with what the others have."""
+    code = LOADED[name][1]
+    for values in seen(name, ranks):
+        assert {7.0} < {*values} <= {7.0, *range(1, ranks)} if code else values == [7.0]
+    assert ("DS648" in codes(texts()[name])) == bool(code)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_saved_models(name: str, ranks: int) -> None:
+    """DS648: `save_pretrained` has no whole weight of what is in no inner unit, unless it gets the state."""
+    assert seen(name, ranks)[0] == PRETRAINED[name][1]
+    assert ("DS648" in codes(texts()[name])) == bool(PRETRAINED[name][1])
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("ranks", [2, 3])
 @pytest.mark.parametrize("name", HANGING)
-def test_a_rank_that_is_alone_waits(name: str) -> None:
-    """DS648: one rank alone does not come to the end of the call."""
+def test_a_rank_that_is_alone_waits(name: str, ranks: int) -> None:
+    """DS648: one rank alone does not come to the end of the call, which all ranks together do."""
     text = f"{HEAD}model = FSDP(model, auto_wrap_policy=policy)\n{HANGING[name]}"
     assert "DS648" in codes(text)
-    done = run("fsdp_scripts", json.dumps({name: text}), timeout=15.0)
+    done = run("fsdp_scripts", json.dumps({name: text}), ranks=ranks, timeout=15.0)
     assert not done.is_complete or done.answers[0] == {name: "RuntimeError"}
+    together = text.replace("if rank == 0:", "if True:")
+    assert "DS648" not in codes(together)
+    done = run("fsdp_scripts", json.dumps({name: together}), ranks=ranks)
+    assert done.answers == [{name: None}] * ranks, done.errors
 
 
 @pytest.mark.skipif(TORCH not in tables.load("fsdp")["releases"], reason="another release is installed")

@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from accelerate.utils import FullyShardedDataParallelPlugin
 from accelerate.utils import dataclasses as plugins
 from transformers import TrainingArguments
 
+Outcome = Callable[[dict[str, Any]], tuple[str | None, Any]]
 FLAGS = [True, False]
 OTHER_VALUES: dict[str, list[Any]] = {
     "version": [1, 2],
@@ -43,7 +45,7 @@ def outcome(arguments: dict[str, Any]) -> tuple[str | None, Any]:
     return None, None
 
 
-def unread(arguments: dict[str, Any]) -> list[str]:
+def unread(arguments: dict[str, Any], outcome: Outcome) -> list[str]:
     found = []
     values = arguments.get("fsdp_config") or {}
     for name in values:
@@ -54,16 +56,16 @@ def unread(arguments: dict[str, Any]) -> list[str]:
     return found
 
 
-def main() -> None:
+def main(outcome: Outcome) -> None:
     logging.disable()
     warnings.simplefilter("ignore")
     plugins.is_cuda_available = lambda *_, **__: True
     torch.cuda.current_device = lambda: "cpu"
     for arguments in json.load(sys.stdin):
         error, _ = outcome(arguments)
-        answer = {"error": error, "unread": [] if error else unread(arguments)}
+        answer = {"error": error, "unread": [] if error else unread(arguments, outcome)}
         sys.__stdout__.write("\0" + json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(outcome)

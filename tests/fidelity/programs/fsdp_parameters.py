@@ -1,9 +1,8 @@
-"""What FSDP raises over the parameters of a layer; standard output has the name of the exception for each case."""
+"""What FSDP raises over the parameters of a layer: the name of the exception for each case."""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 
 import torch
@@ -34,9 +33,8 @@ def first(module: torch.nn.Module, *, keeps_parameters: bool = True) -> Callable
 
 
 def main() -> None:
-    with tempfile.NamedTemporaryFile() as file:
-        dist.init_process_group("gloo", init_method=f"file://{file.name}x", rank=0, world_size=1)
-    mesh, joined = init_device_mesh("cpu", (1,)), torch.bfloat16
+    dist.init_process_group("gloo")
+    mesh, joined = init_device_mesh("cpu", (dist.get_world_size(),)), torch.bfloat16
     cases = {
         "bytes, FSDP 1": first(layer(torch.uint8, is_frozen=True)),
         "bytes, FSDP 2": lambda: fully_shard(layer(torch.uint8, is_frozen=True), mesh=mesh),
@@ -44,7 +42,7 @@ def main() -> None:
         "frozen, without the original parameters": first(layer(joined, is_frozen=True), keeps_parameters=False),
         "frozen, with the original parameters": first(layer(joined, is_frozen=True)),
     }
-    print("\0" + json.dumps({name: raised(wrap) for name, wrap in cases.items()}))
+    print(json.dumps({name: raised(wrap) for name, wrap in cases.items()}))
 
 
 if __name__ == "__main__":

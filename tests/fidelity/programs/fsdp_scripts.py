@@ -1,8 +1,8 @@
 """What scripts with FSDP do on ranks without GPUs.
 
-The argument is a JSON object of texts by name. Each is run with its own names; the answer has for each what it leaves
-in ``seen``, or the name of the exception. FSDP 1 takes its model for one on a GPU unless it is given a device, so it is
-given the CPU; meshes of FSDP 2 are of the CPU anyway where there is no GPU.
+The argument is a JSON object of texts by name. Each is run with its own names, of which ``folder`` is one to save to.
+The answer has for each what it leaves in ``seen``, or the name of the exception. FSDP 1 takes its model for one on a
+GPU unless it is given a device, so it is given the CPU; meshes of FSDP 2 are of the CPU anyway where there is no GPU.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import tempfile
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.tensor import DTensor
 
 
 def on_cpu(self: Any, *arguments: Any, **keywords: Any) -> None:
@@ -42,9 +45,19 @@ def units(model: torch.nn.Module) -> list[int]:
     return seen
 
 
+def own(tensor: torch.Tensor) -> torch.Tensor:
+    """What this rank has of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def elements(tensors: Iterable[torch.Tensor]) -> int:
+    """How many elements of some tensors this rank has."""
+    return sum(own(one).numel() for one in tensors)
+
+
 def has_moved(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> bool:
     """Whether a step changes any weight that this rank has."""
-    shards = [getattr(one, "to_local", lambda one=one: one)() for one in model.parameters()]
+    shards = [own(one) for one in model.parameters()]
     before = [one.detach().clone() for one in shards]
     model(torch.ones(2, 8)).sum().backward()
     optimizer.step()
@@ -53,9 +66,12 @@ def has_moved(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> bool:
 
 def answered(text: str) -> Any:
     torch.manual_seed(0)
-    names: dict[str, Any] = {"units": units, "has_moved": has_moved, "mesh": mesh, "rank": dist.get_rank()}
+    names: dict[str, Any] = {"units": units, "has_moved": has_moved, "elements": elements}
+    names |= {"mesh": mesh, "rank": dist.get_rank()}
     try:
-        exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - a text of the test
+        with tempfile.TemporaryDirectory() as folder:
+            names["folder"] = folder
+            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - a text of the test
     except Exception as error:
         return type(error).__name__
     return names.get("seen")
