@@ -147,7 +147,7 @@ def test_a_release_that_still_has_the_argument(check):
     files = {"train.py": PARSED, "run.sh": launch}
     assert check({**files, "requirements.txt": "transformers==4.40.1\n"}) == []
     (found,) = check({**files, "requirements.txt": "transformers==4.57.6\n"})
-    assert "is removed in transformers 4.51.0, and the target is 4.57.6" in found["message"]
+    assert "`--evaluation_strategy` is removed in transformers 4.51.0: HfArgumentParser raises" in found["message"]
     (new,) = check(
         {"run.sh": f"torchrun train.py {BASE}--eval_strategy no\n", "requirements.txt": "transformers==4.40.1\n"}
     )
@@ -194,3 +194,11 @@ def test_a_slip_is_fixed(check, tmp_path):
     assert check({"train.py": PARSED, "run.sh": launch}, "--fix", "--unsafe-fixes") == []
     text = (tmp_path / "run.sh").read_text()
     assert text == f"torchrun train.py {BASE}--learning_rate 1 --optim adamw_torch\n"
+
+
+def test_a_range_of_releases_is_one_finding(check):
+    """Neither message nor help names the release that is checked, which would make one finding of each release."""
+    words = f"{BASE}--evaluation_strategy no --warmup_ratio 0.1 --overwrite_output_dir"
+    files = {"train.py": PARSED, "run.sh": f"torchrun train.py {words}\n"}
+    found = check({**files, "requirements.txt": "transformers>=4.40,<5.20\n"})
+    assert [one["code"] for one in found] == ["DS611"] * 3

@@ -105,14 +105,13 @@ def value_problem(one: RefusedScriptOption, config: Config) -> Problem:
 def other_release_problem(one: RefusedScriptOption, config: Config) -> Problem:
     """The problem of a field of TrainingArguments that another release has."""
     line: CommandLine = one.launch.command_line
-    target = config.knowledge.target["transformers"]
     happens = f"{line.kind} raises" if one.is_read else "nothing reads it"
     return Problem(
         None,
         one.span,
-        f"`{one.flag}` {one.message}, and the target is {target}: {happens}",
+        f"`{one.flag}` {one.message}: {happens}",
         rejected("initialize") if one.is_read else IGNORED,
-        help=f"{_did_you_mean(one)}Delete it, or write what replaces it in transformers {target}. {_parsed_at(line)}",
+        help=f"{_did_you_mean(one)}Delete it, or write what replaces it. {_parsed_at(line)}",
         label="no field of TrainingArguments",
         severity=None if one.is_read else "warning",
         fix=_fix(one, config),

@@ -77,10 +77,10 @@ def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
             continue
         runs = store["training_arguments"][field]["runs"]
         if releases.index(target) < releases.index(runs[0]["since"]):
-            yield (name,), f"{name} is new in transformers {runs[0]['since']}, but the target is {target}"
+            yield (name,), f"{name} is new in transformers {runs[0]['since']}"
         else:
             removed_in = releases[releases.index(runs[-1]["until"]) + 1]
-            yield (name,), f"{name} is removed in transformers {removed_in}, and the target is {target}"
+            yield (name,), f"{name} is removed in transformers {removed_in}"
 
 
 def _is_of_another_release(config: Config) -> bool:
