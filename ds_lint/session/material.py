@@ -46,7 +46,7 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
         _doubt(report, first, basis, lint)
         groups.append(group)
         reports.append(report)
-    alone = {identity for identity, _ in _identified(lint(basis))}
+    alone: set[object] | None = None  # what is found without any, once a finding asks
     whole = reports[0]
     by_identity: dict[object, list[int]] = {}
     found: dict[object, Finding] = {}
@@ -57,8 +57,12 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
             by_identity.setdefault(identity, []).append(index)
     for identity, indices in by_identity.items():
         those = [one for index in dict.fromkeys(indices) for one in groups[index]]
-        is_of_some = len(set(indices)) < len(groups) or _tells_place(found[identity], those)
-        if is_of_some or (those[0].is_mentioned and identity not in alone):
+        is_due_to_those = len(set(indices)) < len(groups) or _tells_place(found[identity], those)
+        if not is_due_to_those and those[0].is_mentioned:
+            if alone is None:
+                alone = {one for one, _ in _identified(lint(basis))}
+            is_due_to_those = identity not in alone
+        if is_due_to_those:
             _name(found[identity], those)
     whole.findings = []
     whole.add(list(found.values()))
