@@ -59,6 +59,10 @@ def _has_several_pins(config: Config) -> bool:
     return len(config.basis.pins) > 1
 
 
+def _has_release(config: Config) -> bool:
+    return bool(config.basis.pins)
+
+
 def _has_unknown_keys(config: Config) -> bool:
     return bool(config.unknown)
 
@@ -116,6 +120,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_launch, ("accelerate_launches", "environment", "hosts", "script", "script_models", "script_optimizers")),
     (_has_launch, ("framework_launches", "launch_refusals", "megatron", "training_loops")),
     (_knows_ranks, ("launching",)),
+    (_has_release, ("advisories",)),
     (_has_several_pins, ("pairs",)),
     (_has_unknown_keys, ("unknown",)),
     (_has_older_release, ("releases",)),

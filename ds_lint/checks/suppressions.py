@@ -6,6 +6,7 @@ from ds_lint.diagnostics.finding import Edit, Fix
 from ds_lint.diagnostics.problem import ADVICE, Problem
 from ds_lint.diagnostics.rule import named, rule
 from ds_lint.diagnostics.suppression import suppressions_of
+from ds_lint.knowledge import advisories
 from ds_lint.knowledge.suggestions import no_such_rule
 from ds_lint.source.tree import Span
 
@@ -42,7 +43,7 @@ def unclear_suppression(config: Config) -> Iterator[Problem]:
                 label="no rule named",
             )
         for word in suppression.words:
-            if named(word.text) is None:
+            if named(word.text) is None and advisories.named(word.text) is None:
                 yield Problem(
                     None,
                     word.span,

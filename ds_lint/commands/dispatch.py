@@ -133,6 +133,15 @@ def run_explain(options: Namespace) -> int:
     return explain(options.subject, options.lang)
 
 
+def run_advisories(options: Namespace) -> int:
+    """List advisories, or those that a project reaches."""
+    from ds_lint.commands import advisories
+
+    common = _options(options)
+    common.paths = list(options.named)
+    return advisories.run(common)
+
+
 def run_rules(options: Namespace) -> int:
     """List the rules."""
     from ds_lint.commands.rules import rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ds_lint.commands.report import print_text
-from ds_lint.knowledge import descriptions, keys
+from ds_lint.knowledge import advisories, descriptions, keys
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.selection import find
 from ds_lint.output.harmless import complaint
@@ -25,6 +25,13 @@ _MOST = 12  # in a hint
 
 def explain(subject: str, language: str | None = None) -> int:
     """Print the page of a rule, translated if there is a translation, or the entry of a key; 2 if there is neither."""
+    if (advisory := advisories.named(subject)) is not None:
+        from ds_lint.rule_pages.advisories import page  # most ask for a rule
+
+        if language is not None:
+            _note(f"{advisory['id']} is not translated; this is the page in English")
+        print_page(page(advisory))
+        return 0
     rule = find(subject)
     if rule is not None:
         print_page(_page(rule, language))
@@ -32,7 +39,7 @@ def explain(subject: str, language: str | None = None) -> int:
     knowledge = keys.knowledge()
     lines = descriptions.entry(tuple(subject.split(".")), knowledge)
     if not lines:
-        sys.stderr.write(complaint(f"unknown rule or key {subject}{_hint(subject, knowledge)}"))
+        sys.stderr.write(complaint(f"unknown rule, advisory or key {subject}{_hint(subject, knowledge)}"))
         return 2
     if language is not None:
         from ds_lint.rule_pages.translations import LANGUAGES

@@ -188,13 +188,23 @@ class InitOptions(OptionRecord):
 class ExplainOptions(OptionRecord):
     """What ``explain`` explains, and in which language."""
 
-    subject: str = argument("a rule or a key", metavar="CODE|NAME|KEY.PATH")
+    subject: str = argument("a rule, an advisory or a key", metavar="CODE|NAME|ID|KEY.PATH")
     lang: str | None = option(
         "page",
         f"print the page of a rule in {' or '.join(one.english_name for one in LANGUAGES.values())}, if it is "
         "translated",
         choices=LANGUAGES,
     )
+
+
+class AdvisoriesOptions(OptionRecord):
+    """What ``advisories`` lists, and in which form."""
+
+    named: Sequence[str] = argument("ids of advisories, or files and directories with configs", metavar="ID|PATH")
+    output_format: str = option(
+        "listed", "text for people, json for programs, or the OSV format (default: text)", "text",
+        choices=("text", "json", "osv"),
+    )  # fmt: skip
 
 
 class SchemaOptions(OptionRecord):

@@ -13,6 +13,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import default_format, print_text
 from ds_lint.facts import Sources
 from ds_lint.linter.engine import default_rules, every_rule
+from ds_lint.knowledge.advisories import is_id
 from ds_lint.linter.selection import IGNORED, rules_of, why_off
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
@@ -220,7 +221,7 @@ def _of_some_configs(file: _File) -> Iterator[StatedValue]:
 def _off(path: str, options: Options, file: _File) -> Iterator[tuple[Rule, str]]:
     """The rules that are off for a path, each with the reason and where it comes from."""
     settings = file.settings
-    ignored, reasons = ignored_at(path, settings), why_off(selection_of(options, settings))
+    (ignored, _), reasons = ignored_at(path, settings), why_off(selection_of(options, settings))
     for rule in every_rule():
         if rule in ignored:
             yield rule, f"ignored for this path, {file.place('per-file-ignores')}"
@@ -231,7 +232,7 @@ def _off(path: str, options: Options, file: _File) -> Iterator[tuple[Rule, str]]
 
 
 def _names(words: Iterable[str], rule: Rule) -> bool:
-    return any(rule in rules_of(word) for word in words)
+    return any(rule in rules_of(word) for word in words if not is_id(word))
 
 
 # ------------------------------------------------------------------------------------------------------------- output

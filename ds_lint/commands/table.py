@@ -177,11 +177,28 @@ COMMANDS = (
         epilog="exit status:\n  0  converted\n  2  wrong usage, or a file that cannot be read, converted or written",
     ),
     Command(
+        "advisories",
+        "list the known defects of releases, or those that a project reaches",
+        "List what is broken in which releases of DeepSpeed, transformers, Accelerate and\n"
+        "their neighbours. With an ID, print its page; with a PATH, list the defects that\n"
+        "the configs there reach with the releases that the project pins or has installed,\n"
+        "and those that they may reach.",
+        dispatch.run_advisories,
+        (own.AdvisoriesOptions, Options, Sources),
+        (Section(_TARGET, "stack facts here releases"), _SETTINGS),
+        "named listed color",
+        usage="%(prog)s [ID ...|PATH ...] [OPTION ...]",
+        epilog="exit status:\n"
+        "  0  printed; no config certainly reaches a defect\n"
+        "  1  a config reaches one\n"
+        "  2  wrong usage, or a file that cannot be read",
+    ),
+    Command(
         "explain",
-        "explain a rule or a key",
-        "Print the page of a rule (DS101 or unknown-key), or what a key of the config\n"
-        "means: its type, default, releases, what fills it, and where DeepSpeed\n"
-        "documents it.",
+        "explain a rule, an advisory or a key",
+        "Print the page of a rule (DS101 or unknown-key) or of an advisory\n"
+        "(DSA-2026-0001), or what a key of the config means: its type, default, releases,\n"
+        "what fills it, and where DeepSpeed documents it.",
         dispatch.run_explain,
         (own.ExplainOptions, Options),
         parts="subject page color",

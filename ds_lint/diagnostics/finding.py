@@ -107,6 +107,7 @@ class Finding(Record):
     fix: Fix | None = None
     # By library, the first and last release of each affected stretch; None: all that were linted.
     releases: dict[str, list[tuple[str, str]]] | None = None
+    advisory: str | None = None  # the id of the advisory that it is about
     subject: Hashable = None  # what makes it another one than those of the rule at the same key
     doubts: list[str] = field(factory=list)  # the unknown words of the launch that may change it
     confirmed_by: list[Hashable] = field(factory=list)  # subjects of findings of a run

@@ -53,3 +53,4 @@ class Problem(Record):
     related: list[Related] = field(factory=list)
     fix: Fix | None = None
     subject: Hashable = None
+    advisory: str | None = None  # the id of the advisory that it is about

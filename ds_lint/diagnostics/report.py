@@ -28,7 +28,8 @@ class FileReport(Record):
     ``fixed`` are the findings that are no longer there, because their fixes were applied; None if no fixes were
     requested. ``unfixed`` are those whose fixes were tried and not applied; ``may_be_unfixable`` says that fixes were
     left untried. ``smoke`` are the training runs that were made with the file; None if none was requested. Findings
-    less severe than ``fail_on`` do not count for the exit status.
+    less severe than ``fail_on`` do not count for the exit status. ``possible_advisories`` are the ids of those that may
+    apply, each with what is not known, in words.
     """
 
     path: str
@@ -50,6 +51,7 @@ class FileReport(Record):
     fail_on: str = "warning"
     suppressed: int = 0
     in_baseline: int = 0
+    possible_advisories: dict[str, list[str]] = field(factory=dict)
 
     def __post_init__(self) -> None:
         self.findings = _in_order(self.findings)
@@ -170,5 +172,7 @@ class Report(Record):
 
 
 def page_url(rule: Rule | Finding) -> str:
-    """Where the page of a rule, or of the rule that found something, is published."""
+    """Where the page of a rule, or of what was found, is published."""
+    if (advisory := getattr(rule, "advisory", None)) is not None:
+        return f"{DOCUMENTATION}advisories/{advisory}/"
     return f"{DOCUMENTATION}rules/{rule.code}-{rule.name}/"

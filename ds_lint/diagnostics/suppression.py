@@ -38,8 +38,9 @@ class Word(Record):
     is_used: bool = False
 
     def names(self, rule: Rule | Finding) -> bool:
-        """Whether it is the code or the name of a rule."""
-        return self.text.lower() in (rule.code.lower(), rule.name)
+        """Whether it is the code or the name of a rule, or the id of what it found."""
+        advisory = getattr(rule, "advisory", None)
+        return self.text.lower() in (rule.code.lower(), rule.name, (advisory or rule.name).lower())
 
 
 class Suppression(Record):

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypedDict, overload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.finding import Stack, Stage
+    from ds_lint.diagnostics.finding import Effect, Severity, Stack, Stage
     from ds_lint.targets.pin import Library
 
 # A value of a JSON file: what ``json.load`` returns. Whoever uses one as more than that looks first (``isinstance``).
@@ -840,6 +840,69 @@ class Pairs(TypedDict):
     conflicts: list[PairConflict]
 
 
+class SourcePattern(TypedDict, total=False):
+    """What a file of a release has if the release is affected: a text that is found in it, or one that it is without."""
+
+    file: str  # in the package: "deepspeed/runtime/engine.py"
+    regex: str
+    without: str
+
+
+class AffectedReleases(TypedDict, total=False):
+    """A stretch of releases with a defect, and what in their sources shows it; all patterns hold together."""
+
+    introduced: str | None  # the first one; None: the oldest that was read has it too
+    fixed: str | None  # the first one without it; None: the newest known has it too
+    pattern: list[SourcePattern]
+
+
+class AdvisoryProof(TypedDict, total=False):
+    """What shows a defect: a claim that was run, or the functions that were read."""
+
+    kind: Literal["run", "source"]
+    why: str  # where the range is not read by a pattern: how it was found
+    # Of a run: the script in tests/advisories/claims, what it prints of a release without the defect, and what it
+    # printed of each that was asked.
+    claim: str
+    arguments: list[str]
+    ranks: int
+    library: str  # which is asked; DeepSpeed where it is absent
+    needs: dict[str, str]  # releases of other libraries
+    right: str
+    measured: dict[str, str]
+    # Of sources: file, function and release.
+    affected: str
+    unaffected: str
+
+
+class AdvisoryRecord(TypedDict, total=False):
+    """A defect of releases of one library, or of several together."""
+
+    id: str  # "DSA-2026-0001"; never reused
+    code: str  # of the rule that reports it; DS847 where it is absent
+    dated: str  # the day of the last change of the record
+    summary: str  # continues "DeepSpeed 0.18.2 ..."
+    libraries: dict[str, list[AffectedReleases]]  # all of them; of one, any stretch
+    stacks: list[Stack]  # those it concerns; all where it is absent
+    when: str  # ds_lint/semantics/advisory_conditions.py has its names
+    keys: list[str]  # where to point, the first that is written
+    effect: Effect
+    stage: Stage | None
+    kind: Literal["silent", "late-crash", "crash", "hang", "cost"]
+    severity: Severity
+    description: str
+    advice: str  # what else one can do than to upgrade; continues "Upgrade to ..., or"
+    references: list[str]
+    proof: AdvisoryProof
+
+
+class AdvisoryStore(TypedDict):
+    """Defects of releases: advisories.json."""
+
+    releases: dict[str, list[str]]  # the known ones of libraries without a store of their own, oldest first
+    advisories: list[AdvisoryRecord]
+
+
 class VariableRecord(TypedDict, total=False):
     """A name, with the releases that know it if some do not."""
 
@@ -921,3 +984,5 @@ class Loader(Protocol):
     def __call__(self, name: Literal["pairs"]) -> Pairs: ...
     @overload
     def __call__(self, name: Literal["environment"]) -> VariableStore: ...
+    @overload
+    def __call__(self, name: Literal["advisories"]) -> AdvisoryStore: ...

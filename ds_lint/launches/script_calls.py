@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.advised_calls import AdvisedCalls, advised_calls
 from ds_lint.launches.aligned import AlignedReader
 from ds_lint.launches.compiled_model import compiled_model
 from ds_lint.launches.evaluation import EvaluationReader
@@ -20,7 +21,7 @@ from ds_lint.launches.partitioned_shapes import ShapeReader
 from ds_lint.launches.pipelines import pipeline_of
 from ds_lint.launches.prepared_models import prepared_calls
 from ds_lint.launches.recomputation import recomputations
-from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
+from ds_lint.launches.script_code import CodePlace, keyword, last_name, literal, place, written
 from ds_lint.launches.script_devices import device_of_rank
 from ds_lint.launches.script_optimizers import handed_optimizers
 from ds_lint.launches.script_parser import script_parsers
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.prepared_models import PreparedCall
     from ds_lint.launches.recomputation import Recomputation
     from ds_lint.launches.script_devices import DeviceOfRank
+    from ds_lint.launches.script_modules import ScriptModule
     from ds_lint.launches.script_optimizers import ScriptOptimizers
     from ds_lint.launches.script_parser import ScriptParser
     from ds_lint.launches.training_loop import TrainingLoop
@@ -113,7 +115,8 @@ class ScriptCalls(NamedTuple):
     ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
     ``pipeline`` is where it makes the pipeline that its engine gets, ``model_save`` where the Trainer saves the model.
     ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``has_adapters`` that it may give
-    the model adapters.
+    the model adapters. ``advised`` are the calls that
+    advisories ask about.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -146,6 +149,7 @@ class ScriptCalls(NamedTuple):
     chooses_checkpoints: bool
     model_save: CodePlace | None
     has_adapters: bool
+    advised: AdvisedCalls
 
     @property
     def quantized(self) -> QuantizedLoad | None:
@@ -153,17 +157,18 @@ class ScriptCalls(NamedTuple):
         return next(iter(self.quantizations), None)
 
 
-def read_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> ScriptCalls:
+def read_calls(module: ScriptModule, trained: TrainedNames, sources: SourceReader) -> ScriptCalls:
     """The calls of a script."""
-    return _CallReader(trained, imported, sources).read()
+    return _CallReader(module, trained, sources).read()
 
 
 class _CallReader:
-    def __init__(self, trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> None:
+    def __init__(self, module: ScriptModule, trained: TrainedNames, sources: SourceReader) -> None:
         self.names = names = trained.names
         self.trained = trained
         self.sources = sources
-        self.imported = imported
+        self.imported = imported = module.imported
+        self.advised = advised_calls(module)
         self.loading = LoadReader(names, trained, imported, sources)
         self.builds = BuildReader(names, trained, imported, self.loading)
 
@@ -199,6 +204,7 @@ class _CallReader:
             chooses_checkpoints=any(last_name(call) == "set_state_dict_type" for call in self.names.calls),
             model_save=next(self._model_saves(), None),
             has_adapters=self.trained.has_adapters,
+            advised=self.advised,
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

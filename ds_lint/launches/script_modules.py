@@ -122,6 +122,23 @@ class ScriptModule:
             return f"{module}.{name}"
         return other.class_of(name)
 
+    def with_imported(self, words: frozenset[str]) -> Iterator[ScriptModule]:
+        """This module, and those of the project that it imports from and that have one of these words."""
+        yield self
+        if self._find is None:
+            return
+        names: dict[str, None] = {}
+        for statement in self.names.imports:
+            if isinstance(statement, ast.ImportFrom):
+                names[f"{'.' * statement.level}{statement.module or ''}"] = None
+            else:
+                names.update(dict.fromkeys(alias.name for alias in statement.names))
+        for name in names:
+            found = self._find(name, self.path)  # to parse a module takes longer than to search its text
+            has_word = found is not None and any(word in found[1] for word in words)
+            if has_word and (other := self.other(name)) is not None:
+                yield other
+
     def imported_dict(self, name: str) -> tuple[str, int] | None:
         """The path of the module that assigns an imported variable once, and where the dict begins that it gets."""
         for statement in self.names.every(ast.ImportFrom):

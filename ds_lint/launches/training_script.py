@@ -196,7 +196,7 @@ def _read(module: ScriptModule) -> TrainingScript:
         expressions=dict(_expressions(module, sources)),
         fills_in=_LIGHTNINGS in called,
         is_configured_by_trl=any(way.of.library == TRL for way in ways),
-        calls=read_calls(trained, imported, sources),
+        calls=read_calls(module, trained, sources),
         ranks=own_ranks(names, imported),
         engine_line=_first_line(names, [call for call in names.calls if connects_ranks(call)]),
         config_line=_first_line(names, list(calls_with_config(module, options))),

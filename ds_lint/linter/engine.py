@@ -158,6 +158,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         is_elsewhere=is_in_other_file
         or (rule.is_elsewhere and bool(problem.related) and problem.related[0].path is not None),
         fix=None if filled or _overwrites_stand_in(problem, config) else problem.fix,
+        advisory=problem.advisory,
         subject=_subject(problem, config),
     )
 

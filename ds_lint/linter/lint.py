@@ -38,6 +38,10 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         material=[*config.facts.training.documents] if config.facts.training else [],
         findings=engine.check(config, rules),
     )
+    if basis.pins and config.foreign is None and config.root.kind == "object":
+        from ds_lint.semantics.reached_advisories import reached  # not without a release of the project
+
+        report.possible_advisories = reached(config).unknown
     report.material += config.quoted
     launch = config.facts.launch
     report.material += launch.documents if launch is not None else []
@@ -77,7 +81,8 @@ def lint_for(
     def lint_by(only: list[Rule] | None, basis: Basis = basis) -> FileReport:
         report = lint(document, basis, only)
         for finding in report.findings:
-            finding.severity = (severities or {}).get(finding.code, finding.severity)
+            of_rule = (severities or {}).get(finding.code, finding.severity)
+            finding.severity = (severities or {}).get(finding.advisory or "", of_rule)
         return report
 
     def lint_at(target: Target, before: Target | None = None) -> tuple[FileReport, Trace]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.rule import named
+from ds_lint.knowledge import advisories
 from ds_lint.linter.engine import default_rules, every_rule
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ class UnknownRule(Exception):  # noqa: N818 - it is the user's word that is unkn
 
 class Selection:
     """What the user says about rules: codes, prefixes of codes (``DS1``), names and ``ALL`` are accepted.
+
+    The id of an advisory means that advisory alone, among those that its rule reports.
 
     ``selected`` is None without a selection; ``extended`` comes on top, and ``ignored`` is removed from both.
     """
@@ -64,7 +67,7 @@ def why_off(selection: Selection) -> dict[Rule, str]:
     wanted = {rule for word in selection.wanted for rule in rules_of(word)}
     if selection.selected is None:
         wanted.update(default_rules(preview=selection.preview))
-    ignored = {rule for word in selection.ignored for rule in rules_of(word)}
+    ignored = {rule for word in selection.ignored if not advisories.is_id(word) for rule in rules_of(word)}
     off: dict[Rule, str] = {}
     for rule in every_rule():
         if rule in ignored:
@@ -76,6 +79,17 @@ def why_off(selection: Selection) -> dict[Rule, str]:
     return off
 
 
+def skipped_advisories(selection: Selection) -> frozenset[str]:
+    """The advisories that are ignored by their ids, or left out because others of their rule are selected by theirs."""
+    skipped = {word.upper() for word in selection.ignored if advisories.is_id(word)}
+    wanted = {word.upper() for word in selection.selected or () if advisories.is_id(word)}
+    if wanted:
+        whole = {rule.code for word in selection.wanted if not advisories.is_id(word) for rule in rules_of(word)}
+        known = advisories.advisories().items()
+        skipped |= {one for one, record in known if one not in wanted and advisories.code_of(record) not in whole}
+    return frozenset(skipped)
+
+
 def left_in_preview(selection: Selection) -> list[Rule]:
     """The rules that are named one by one, and stay off all the same because they are in preview."""
     if selection.preview:
@@ -84,15 +98,18 @@ def left_in_preview(selection: Selection) -> list[Rule]:
 
 
 def find(word: str) -> Rule | None:
-    """The rule of this code or name, or None."""
+    """The rule of this code or name, or the one that reports the advisory of this id; None if there is none."""
     every_rule()  # registers those that few files need
-    return named(word)
+    advisory = advisories.named(word)
+    return named(word if advisory is None else advisories.code_of(advisory))
 
 
 def rules_of(word: str) -> list[Rule]:
-    """The rules that a word means: a code, a prefix of codes, a name or ``ALL``. Raises UnknownRule."""
+    """The rules that a word means: a code, a prefix of codes, a name, an id or ``ALL``. Raises UnknownRule."""
     if word.upper() == ALL:
         return every_rule()
+    if (advisory := advisories.named(word)) is not None:
+        word = advisories.code_of(advisory)
     found = [rule for rule in every_rule() if rule.name == word.lower() or rule.code.startswith(word.upper())]
     if not found:
         from ds_lint.knowledge.suggestions import no_such_rule  # few runs name a rule that there is not

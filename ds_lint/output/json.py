@@ -98,6 +98,8 @@ def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
         "effect": finding.effect,
         "stage": finding.stage if finding.effect == "rejected" else None,
     }
+    if finding.advisory:
+        described["advisory"] = finding.advisory
     if finding.doubts:
         described["doubts"] = finding.doubts
     if finding.confirmed:

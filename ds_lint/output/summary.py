@@ -187,4 +187,4 @@ def _missing(files: list[FileReport]) -> str:
 def _next_step(findings: list[Finding]) -> str:
     """The page of the worst rule."""
     worst = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    return f"For details: ds-lint explain {worst.code}"
+    return f"For details: ds-lint explain {worst.advisory or worst.code}"

@@ -22,10 +22,12 @@ class Basis:
     ``before`` is what an older release knows that the newest is compared with: the one that is upgraded from
     (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation. ``pins`` has what is
     pinned of the libraries and of what they import. ``copies`` are the fields of the frameworks that projects carry, as
-    far as they have been read.
+    far as they have been read. ``skipped_advisories`` are the ids of those that the user does not want to hear of.
     """
 
-    __slots__ = ("before", "copies", "facts", "is_upgrade", "knowledge", "pins", "policies", "stack")
+    __slots__ = (
+        "before", "copies", "facts", "is_upgrade", "knowledge", "pins", "policies", "skipped_advisories", "stack",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -38,6 +40,7 @@ class Basis:
         before: Knowledge | None = None,
         is_upgrade: bool = False,
         copies: FrameworkCopies | None = None,
+        skipped_advisories: frozenset[str] = frozenset(),
     ) -> None:
         self.knowledge = knowledge
         self.stack = stack
@@ -47,6 +50,7 @@ class Basis:
         self.before = before
         self.is_upgrade = is_upgrade
         self.copies: FrameworkCopies = {} if copies is None else copies
+        self.skipped_advisories = skipped_advisories
 
     def but(self, **changes: Any) -> Basis:
         """The same, with other values for what is named."""

@@ -77,7 +77,10 @@ class LintContext:
     def _is_ignored_elsewhere(self, finding: Finding, report: FileReport) -> bool:
         """Whether the settings ignore the rule for the script or launch that a finding is about."""
         path = report.place(finding).path if finding.is_elsewhere else None
-        return path is not None and any(rule.code == finding.code for rule in ignored_at(path, self.settings))
+        if path is None:
+            return False
+        rules, advisories = ignored_at(path, self.settings)
+        return finding.advisory in advisories or any(rule.code == finding.code for rule in rules)
 
     def _linted(self, document: Document, rules: list[Rule] | None) -> FileReport:
         material = [one for one in self.material if one.may_name(document)]
@@ -135,10 +138,11 @@ class LintContext:
         return self.lint(document, [rule for rule in every_rule() if rule.is_on or rule.code in codes])
 
 
-def ignored_at(path: str, settings: Settings) -> list[Rule]:
-    """The rules that the settings ignore for this config alone."""
+def ignored_at(path: str, settings: Settings) -> tuple[list[Rule], frozenset[str]]:
+    """The rules, and the ids of the advisories, that the settings ignore for this config alone."""
     if not settings.per_file_ignores:
-        return []
+        return [], frozenset()
+    from ds_lint.knowledge.advisories import is_id
     from ds_lint.linter.selection import rules_of
     from ds_lint.project.globs import matches, relative
 
@@ -146,4 +150,5 @@ def ignored_at(path: str, settings: Settings) -> list[Rule]:
     words = [
         word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
     ]
-    return [rule for word in words for rule in rules_of(word)]
+    rules = [rule for word in words if not is_id(word) for rule in rules_of(word)]
+    return rules, frozenset(word.upper() for word in words if is_id(word))

@@ -64,6 +64,8 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
             is_due_to_those = identity not in alone
         if is_due_to_those:
             _name(found[identity], those)
+    for report in reports[1:]:
+        whole.possible_advisories = {**report.possible_advisories, **whole.possible_advisories}
     whole.findings = []
     whole.add(list(found.values()))
     every = [one for group in groups for one in group]

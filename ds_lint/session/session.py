@@ -42,23 +42,26 @@ _NOTEBOOK = ".ipynb"
 class _Chosen:
     """What a file of settings and the command line say about rules together."""
 
-    __slots__ = ("left_in_preview", "rules", "severities")
+    __slots__ = ("left_in_preview", "rules", "severities", "skipped_advisories")
 
     def __init__(self, options: Options, settings: Settings) -> None:
         self.rules: list[Rule] | None = None
         self.severities: dict[str, Severity] = {}
         self.left_in_preview: list[Rule] = []
+        self.skipped_advisories: frozenset[str] = frozenset()
         if not (options.names_rules or settings.names_rules):
             return
-        from ds_lint.linter.selection import find, left_in_preview, select
+        from ds_lint.knowledge.advisories import is_id
+        from ds_lint.linter.selection import find, left_in_preview, select, skipped_advisories
 
         selection = selection_of(options, settings)
         if not selection.says_nothing:
             self.rules = select(selection)
             self.left_in_preview = left_in_preview(selection)
+            self.skipped_advisories = skipped_advisories(selection)
         for word, severity in settings.severity.items():
             if (rule := find(word)) is not None:
-                self.severities[rule.code] = severity
+                self.severities[word.upper() if is_id(word) else rule.code] = severity
 
 
 class Session:
@@ -98,6 +101,7 @@ class Session:
         chosen = self._chosen_by(settings)
         entries = entries_for(settings, path)
         options, choice = self.options, self.choice(os.path.dirname(path), self._notebook_of(path))
+        ignored, skipped = ignored_at(path, settings)
         basis = Basis(
             knowledge(choice.newest),
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
@@ -106,12 +110,13 @@ class Session:
             pins=choice.pins,
             is_upgrade=bool(self.ends),
             copies=self._copies,
+            skipped_advisories=chosen.skipped_advisories | skipped,
         )
         return LintContext(
             settings,
             choice,
             basis,
-            rules=_without_ignored(chosen.rules, settings, path),
+            rules=_without(ignored, chosen.rules),
             severities=chosen.severities,
             fail_on=options.fail_on or settings.fail_on or "warning",
             baseline=self._baseline(settings),
@@ -305,9 +310,8 @@ def selection_of(options: Options, settings: Settings) -> Selection:
     return Selection(settings.select, extended, [*settings.ignore, *options.ignore], preview=preview)
 
 
-def _without_ignored(rules: list[Rule] | None, settings: Settings, path: str) -> list[Rule] | None:
-    """The rules without those that the settings ignore for this config."""
-    ignored = ignored_at(path, settings)
+def _without(ignored: list[Rule], rules: list[Rule] | None) -> list[Rule] | None:
+    """The rules without those that the settings ignore for a config."""
     if not ignored:
         return rules
     from ds_lint.linter.selection import Selection, select

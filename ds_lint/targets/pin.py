@@ -11,10 +11,13 @@ if TYPE_CHECKING:
 LIBRARIES: tuple[Library, ...] = ("deepspeed", "transformers", "accelerate")
 # What they import, and of which some releases do not work with some of theirs; no config is checked against these.
 COMPANIONS = ("torch", "pydantic", "numpy")
+# Others of which nothing is known but defects of releases, alone or beside a release of those above.
+ADVISED = ("lightning", "peft", "triton", "wandb")
 # Frameworks that train: the configs that they ship, the fields that they have, and what they reject, are those of the
 # release that the project pins.
 TRAINERS = ("axolotl", "llamafactory", "ms-swift", "trl")
-PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS)
+PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS, *ADVISED)
+_SAME = {"pytorch-lightning": "lightning"}  # two distributions of one code, whose releases have the same numbers
 
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
 
@@ -110,6 +113,7 @@ class Pin:
 def library_called(name: str) -> str | None:
     """The library or companion of this distribution name, whose case does not matter; None for any other name."""
     lower = name.lower().replace("_", "-")
+    lower = _SAME.get(lower, lower)
     return lower if lower in PACKAGES else None
 
 

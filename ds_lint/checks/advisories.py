@@ -1,0 +1,83 @@
+"""Defects of releases that the config reaches (DS847, and the codes of older rules): ``schemas/advisories.json``.
+
+One rule over the store: what is wrong, where it points and what it does is in the record.
+"""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.problem import Outcome, Problem
+from ds_lint.diagnostics.rule import rule
+from ds_lint.knowledge.advisories import DEFAULT_CODE, code_of
+from ds_lint.knowledge.advisory_words import help_of, in_prose
+from ds_lint.semantics.pin_places import related_pin
+from ds_lint.semantics.reached_advisories import reached
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.diagnostics.finding import Related
+    from ds_lint.knowledge.advisories import Exposure
+    from ds_lint.knowledge.records import AdvisoryRecord
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Span
+
+@rule(
+    DEFAULT_CODE,
+    "release-defect",
+    severity="warning",
+    effects=("rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect"),
+)
+def release_defect(config: Config) -> Iterator[Problem]:
+    """A defect of the pinned release that this config reaches."""
+    return _problems(config, DEFAULT_CODE)
+
+
+def _problems(config: Config, code: str) -> Iterator[Problem]:
+    """The advisories with a code that certainly apply."""
+    for exposure in reached(config).certain:
+        record = exposure.record
+        if code_of(record) == code and record["id"] not in config.basis.skipped_advisories:
+            yield _problem(config, exposure)
+
+
+def _problem(config: Config, exposure: Exposure) -> Problem:
+    record = exposure.record
+    key, span, label = _place(config, record)
+    outcome = Outcome(record["effect"], record.get("stage"))
+    return Problem(
+        key,
+        span,
+        f"{_releases(exposure)} {record['summary']}",
+        {stack: outcome for stack in config.stacks if stack in record.get("stacks", config.stacks)},
+        help=help_of(record),
+        label=label,
+        severity=record["severity"],
+        related=list(_pins(config, exposure)),
+        subject=record["id"],
+        advisory=record["id"],
+    )
+
+
+def _releases(exposure: Exposure) -> str:
+    """The releases that are possible: "DeepSpeed 0.15.4 with PyTorch 2.6.0"."""
+    words = [
+        f"{in_prose(library)} {first}{f' to {last}' if last != first else ''}"
+        for library, (first, last) in exposure.releases.items()
+    ]
+    return " with ".join(words)
+
+
+def _place(config: Config, record: AdvisoryRecord) -> tuple[KeyPath | None, Span, str]:
+    """The first of the keys that the config writes, or its opening."""
+    for name in record["keys"]:
+        path = tuple(name.split("."))
+        if (member := config.member(*path)) is not None and config.is_written(path):
+            return path, member.value.span if not member.value.members else member.key_span, "reaches the defect"
+    return None, config.opening, "reaches the defect"
+
+
+def _pins(config: Config, exposure: Exposure) -> Iterator[Related]:
+    for library in exposure.releases:
+        if (pin := config.basis.pins.get(library)) is not None:
+            yield from related_pin(config, pin)

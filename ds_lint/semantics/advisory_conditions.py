@@ -1,0 +1,273 @@
+"""What the conditions of ``schemas/advisories.json`` ask of a config: a name here is a name there.
+
+A condition is an expression with three values (``ds_lint/knowledge/expressions.py``). A name with dots is a key path:
+its value is what DeepSpeed gets in the target's release, filled in by the stack and completed by its defaults.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from ds_lint.knowledge.expressions import evaluate
+from ds_lint.knowledge.unknown import UNKNOWN, Unknown
+from ds_lint.semantics import batch
+from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.semantics.features import (
+    OLD_OFFLOAD,
+    adapter_argument,
+    certain_dtype,
+    is_on,
+    tensor_parallel_size,
+    zero_stage,
+)
+from ds_lint.semantics.preparation import prepare
+from ds_lint.source.spelling import AUTO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.knowledge.records import StackLibrary, StackTable
+    from ds_lint.launches.advised_calls import AdvisedCalls
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath
+
+_ZERO = "zero_optimization"
+_ARGUMENTS = "arguments."
+# Which library adds keys on a stack, and the tables that name them.
+_ADDS: tuple[tuple[Stack, StackLibrary], ...] = (("trainer", "transformers"), ("accelerate", "accelerate"))
+_DID: tuple[StackTable, ...] = ("inserts", "overwrites")
+# A default that DeepSpeed makes of the stage: ``DeepSpeedZeroConfig`` in ``deepspeed/runtime/zero/config.py``.
+_BY_STAGE = (_ZERO, "overlap_comm")
+
+
+def holds(config: Config, condition: str) -> bool | Unknown:
+    """Whether a condition holds for a config; UNKNOWN if a fact is missing."""
+    try:
+        value = evaluate(condition, lambda name: _value(config, name))
+    except (TypeError, ValueError, ZeroDivisionError):
+        return UNKNOWN  # a value of another type than DeepSpeed takes
+    return UNKNOWN if value is UNKNOWN else bool(value)
+
+
+def unknown_names(config: Config, condition: str) -> list[str]:
+    """The facts that a condition asks for and that are not known, as the condition names them."""
+    found: list[str] = []
+
+    def value(name: str) -> Any:
+        if (known := _value(config, name)) is UNKNOWN:
+            found.append(name)
+        return known
+
+    evaluate(condition, value)
+    return list(dict.fromkeys(found))
+
+
+def _value(config: Config, name: str) -> Any:
+    answers = config.derived.setdefault("advisory_conditions", {})
+    if name not in answers:
+        answers[name] = _looked_up(config, name)
+    return answers[name]
+
+
+def _looked_up(config: Config, name: str) -> Any:
+    if name in _NAMES:
+        return _NAMES[name](config)
+    if name.startswith(_ARGUMENTS):
+        return _argument(config, name.removeprefix(_ARGUMENTS))
+    function, _, rest = name.partition("(")
+    if rest:
+        words = ast.literal_eval(f"({rest.removesuffix(')')},)")
+        return _CALLS[function](config, *words) if function in _CALLS else UNKNOWN
+    path = tuple(name.split("."))
+    return _key(config, path) if path[0] in config.knowledge.root.names() else None
+
+
+# ------------------------------------------------------------------------------------------------------------ keys
+
+
+def _key(config: Config, path: KeyPath) -> Any:
+    """The value that DeepSpeed gets, or its default; None where there is neither, as of a key of other releases."""
+    value: Any = prepare(config).config
+    if path[0] == _ZERO and isinstance(value.get(_ZERO), bool):
+        return zero_stage(config) if path == (_ZERO, "stage") else _default(config, path)
+    for name in path:
+        if not isinstance(value, dict):
+            break
+        value = value.get("bfloat16" if name == "bf16" and "bf16" not in value else name)
+    if len(path) == 1 and path[0] in batch.BATCH_SIZES:
+        return _batch_size(config, path[0])
+    if value is UNKNOWN or value == AUTO:
+        return UNKNOWN
+    if value is not None:
+        return value
+    return UNKNOWN if _may_be_added(config, path) else _default(config, path)
+
+
+def _may_be_added(config: Config, path: KeyPath) -> bool:
+    """Whether a stack that may load the config adds the key, and it is not known which loads it."""
+    if config.stack is not None:
+        return False
+    places = {".".join(path[:length]) for length in range(1, len(path) + 1)}
+    libraries = [library for stack, library in _ADDS if stack in config.stacks]
+    return any(not places.isdisjoint(config.knowledge.table(library, did)) for library in libraries for did in _DID)
+
+
+def _default(config: Config, path: KeyPath) -> Any:
+    if path[0] in ("optimizer", "scheduler") and len(path) > 2:
+        constructor = (optimizer_constructor if path[0] == "optimizer" else scheduler_constructor)(config)
+        default = constructor.default(path[2]) if constructor is not None else None
+        return None if default == "$required" else default
+    known = config.knowledge.find(path)
+    default = known.facts.get("default") if known is not None else None
+    if default is None and path == _BY_STAGE:
+        stage = _value(config, "zero_optimization.stage")
+        return stage if stage is UNKNOWN else stage == 3
+    return UNKNOWN if default == AUTO else default
+
+
+def _batch_size(config: Config, name: str) -> Any:
+    """A batch size as DeepSpeed works it out of the others; the number of micro steps may follow from nothing else."""
+    given = {one: prepare(config).config.get(one) for one in batch.BATCH_SIZES}
+    if given[name] is not None:
+        return UNKNOWN if given[name] == AUTO else given[name]
+    if AUTO in given.values() or UNKNOWN in given.values() or config.stack == "trainer":
+        return UNKNOWN
+    train, micro, steps = given.values()
+    if name == batch.STEPS and (train is None or micro is None):
+        return 1
+    if config.world_size is None or (train is None and micro is None):
+        return UNKNOWN
+    ranks = batch.data_parallel_size(config, config.world_size, from_file=config.from_file)
+    return dict(zip(given, batch.completed(train, micro, steps, ranks), strict=True))[name]
+
+
+def _is_set(config: Config, name: str) -> bool:
+    return config.is_written(tuple(name.split(".")))
+
+
+def _offload(config: Config, name: str) -> Any:
+    device = _key(config, (_ZERO, f"offload_{name}", "device"))
+    if device in ("cpu", "nvme") or device is UNKNOWN:
+        return device
+    old = OLD_OFFLOAD if name == "optimizer" else (_ZERO, "cpu_offload_params")
+    return "cpu" if is_on(config, *old) else "none"
+
+
+def _optimizer_class(config: Config) -> Any:
+    constructor = optimizer_constructor(config)
+    return constructor.name if constructor is not None else UNKNOWN
+
+
+def _parallel_size(name: str) -> Callable[[Config], Any]:
+    """How many ranks share something: 1 where the config does not say it, or the release has no such key."""
+
+    def size(config: Config) -> Any:
+        return 1 if (value := _value(config, name)) is None or not value else value
+
+    return size
+
+
+
+# ---------------------------------------------------------------------------------------------------- around the config
+
+
+def _argument(config: Config, name: str) -> Any:
+    found = config.argument(name)
+    return UNKNOWN if found is None else found.value
+
+
+def _calls(config: Config) -> AdvisedCalls | None:
+    launch = config.facts.launch
+    return launch.script.calls.advised if launch is not None and launch.script is not None else None
+
+
+def _is_called(config: Config, name: str) -> Any:
+    calls = _calls(config)
+    return UNKNOWN if calls is None else calls.has(name)
+
+
+def _keyword(config: Config, function: str, name: str) -> Any:
+    calls = _calls(config)
+    return UNKNOWN if calls is None else calls.keyword(function, name)
+
+
+def _variable(config: Config, name: str) -> Any:
+    launch = config.facts.launch
+    if launch is None:
+        return UNKNOWN
+    value = launch.launch.environment.get(name, "")
+    return UNKNOWN if value is None else value or None
+
+
+def _launcher(config: Config) -> Any:
+    launch = config.facts.launch
+    return launch.launch.launcher if launch is not None and launch.is_mentioned else UNKNOWN
+
+
+def _resumes(config: Config) -> Any:
+    launch = config.facts.launch
+    if launch is None:
+        return True if (found := config.argument("resume_from_checkpoint")) and found.value else UNKNOWN
+    return launch.resumption is not None
+
+
+def _is_pipeline(config: Config) -> Any:
+    launch = config.facts.launch
+    if launch is None or launch.script is None:
+        return False if config.stack in ("trainer", "accelerate") else UNKNOWN
+    return launch.script.calls.pipeline is not None
+
+
+def _has_adapters(config: Config) -> Any:
+    launch = config.facts.launch
+    if adapter_argument(config) is not None or config.facts.lora is not None:
+        return True
+    return UNKNOWN if launch is None or launch.script is None else launch.script.calls.has_adapters
+
+
+def _of_model(place: str) -> Callable[[Config], Any]:
+    def fact(config: Config) -> Any:
+        model = config.facts.model_or_family
+        value = None if model is None else getattr(model, place)
+        return UNKNOWN if value is None else value
+
+    return fact
+
+
+def _ties_embeddings(config: Config) -> Any:
+    model = config.facts.model
+    value = model.at("tie_word_embeddings") if model is not None else None
+    return value if isinstance(value, bool) else UNKNOWN
+
+
+def _or_unknown(value: Any) -> Any:
+    return UNKNOWN if value is None else value
+
+
+_NAMES: dict[str, Callable[[Config], Any]] = {
+    "stack": lambda config: _or_unknown(config.stack),
+    "world_size": lambda config: _or_unknown(config.world_size),
+    "nodes": lambda config: _or_unknown(config.facts.nodes),
+    "dtype": lambda config: _or_unknown(certain_dtype(config)),
+    "optimizer_device": lambda config: _offload(config, "optimizer"),
+    "parameter_device": lambda config: _offload(config, "param"),
+    "optimizer_class": _optimizer_class,
+    "has_adapters": _has_adapters,
+    "resumes": _resumes,
+    "is_moe": _of_model("is_moe"),
+    "model_type": _of_model("model_type"),
+    "ties_embeddings": _ties_embeddings,
+    "launcher": _launcher,
+    "gpu": lambda config: UNKNOWN if config.facts.gpu is None else config.facts.gpu.name,
+    "is_pipeline": _is_pipeline,
+    "sequence_parallel_size": _parallel_size("sequence_parallel_size"),
+    "tensor_parallel_size": lambda config: max(1, tensor_parallel_size(config)),
+    "expert_parallel_size": _parallel_size("expert_parallel.autoep_size"),
+}
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "is_set": _is_set, "calls": _is_called, "keyword": _keyword, "environment": _variable,
+}  # fmt: skip
