@@ -9,6 +9,7 @@ from ds_lint.linter.lint import lint, lint_for
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
+from ds_lint.targets.pin import LIBRARIES, Pin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 
 def basis(*, target: Target | None = None, before: Target | None = None, **known: Any) -> Basis:
+    """What a config is checked against; the releases that a target names are pinned, as on the command line."""
+    if "pins" not in known and target is not None:
+        named = {library: getattr(target, library) for library in LIBRARIES}
+        known["pins"] = {name: Pin(name, f"=={one}", f"--{name}-version") for name, one in named.items() if one}
     return Basis(knowledge(target), before=knowledge(before) if before else None, **known)
 
 

@@ -21,6 +21,7 @@ SCHEMAS = Path(__file__).parent.parent / "schemas"
 FILES = {
     "accelerate": records.StackStore,
     "activations": records.Activations,
+    "advisories": records.AdvisoryStore,
     "allowances": records.Allowances,
     "conversion": records.Conversion,
     "deepspeed": records.DeepSpeedStore,

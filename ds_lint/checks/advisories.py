@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
+
 @rule(
     DEFAULT_CODE,
     "release-defect",
@@ -30,10 +31,34 @@ if TYPE_CHECKING:
 )
 def release_defect(config: Config) -> Iterator[Problem]:
     """A defect of the pinned release that this config reaches."""
-    return _problems(config, DEFAULT_CODE)
+    return problems_of_releases(config, DEFAULT_CODE)
 
 
-def _problems(config: Config, code: str) -> Iterator[Problem]:
+@rule("DS324", "overlap-comm-race", severity="warning", effects=("risk",), keys=("zero_optimization",))
+def overlap_comm_race(config: Config) -> Iterator[Problem]:
+    """``overlap_comm`` in releases whose backward pass may overwrite a buffer before its reduction ends."""
+    return problems_of_releases(config, "DS324")
+
+
+@rule("DS325", "hpz-race", severity="warning", effects=("risk",), keys=("zero_optimization",))
+def hpz_race(config: Config) -> Iterator[Problem]:
+    """Secondary partitions that older releases gather before the copy ends, or after the weights have changed."""
+    return problems_of_releases(config, "DS325")
+
+
+@rule("DS366", "nvme-parameters-not-saved", severity="warning", effects=("risk",), keys=("zero_optimization",))
+def nvme_parameters_not_saved(config: Config) -> Iterator[Problem]:
+    """Parameters on NVMe without the optimizer on NVMe, which older releases cannot save or load."""
+    return problems_of_releases(config, "DS366")
+
+
+@rule("DS531", "muon-without-zero", severity="warning", effects=("wrong-result",), keys=("optimizer",))
+def muon_without_zero(config: Config) -> Iterator[Problem]:
+    """Muon at stage 0 in releases whose optimizer leaves the Newton-Schulz iteration to ZeRO."""
+    return problems_of_releases(config, "DS531")
+
+
+def problems_of_releases(config: Config, code: str) -> Iterator[Problem]:
     """The advisories with a code that certainly apply."""
     for exposure in reached(config).certain:
         record = exposure.record

@@ -536,58 +536,22 @@ def zenflow_settings_conflict(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS366", "nvme-parameters-not-saved", severity="warning", effects=("risk",), keys=(ZERO,))
-def nvme_parameters_not_saved(config: Config) -> Iterator[Problem]:
-    """Parameters on NVMe without the optimizer on NVMe, which older releases cannot save or load.
-
-    Source: ``save_checkpoint`` in ``deepspeed/runtime/engine.py`` asks ``zero_has_nvme_offload``, which is true for
-    parameters too, and copies ``optimizer_swapper.swap_folder``; only an optimizer on NVMe has a swapper.
-    """
-    device = config.member(ZERO, "offload_param", "device")
-    if device is None or device.value.value != "nvme" or zero_stage(config) != 3 or swaps_optimizer(config):
-        return
-    behaviour = "checkpoints-need-the-optimizer-on-nvme"
-    if config.knowledge.does(behaviour):
-        yield Problem(
-            (ZERO, "offload_param", "device"),
-            device.value.span,
-            f"DeepSpeed {config.knowledge.deepspeed} cannot save `offload_param` on NVMe without `offload_optimizer` "
-            "there: save_checkpoint raises",
-            RISK,
-            help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or put both on the same device. "
-            "The first save raises an AttributeError (`swap_folder`), and so does loading a checkpoint.",
-            label="the optimizer is not on NVMe",
-            related=beside(config, ZERO, "offload_optimizer", "device"),
-        )
-
-
 @rule("DS367", "super-offload-in-one-sub-group", severity="warning", effects=("rejected", "risk"), keys=(ZERO,))
 def super_offload_in_one_sub_group(config: Config) -> Iterator[Problem]:
     """SuperOffload in its first releases, which raise always, and in later ones, which do not register one sub-group.
 
-    Sources: ``SuperOffloadOptimizer_Stage3.__init__``, whose third parameter is ``timers`` where the engine passes
-    ``param_names``; ``_create_fp16_sub_groups`` in ``deepspeed/runtime/superoffload/superoffload_stage3.py``, which
-    returns a small parameter group before it counts its parameters, and
-    ``reduce_independent_p_g_buckets_and_remove_grads``, which reads the count.
+    Sources: the advisories with this code; ``_create_fp16_sub_groups`` in
+    ``deepspeed/runtime/superoffload/superoffload_stage3.py``, which returns a small parameter group before it counts
+    its parameters, and ``reduce_independent_p_g_buckets_and_remove_grads``, which reads the count.
     """
     path = (ZERO, "offload_optimizer", "super_offload")
     member = config.member(*path)
     if member is None or not is_on(config, *path) or zero_stage(config) != 3:
         return
-    if config.knowledge.does(raises := "super-offload-raises"):
-        yield Problem(
-            path,
-            member.value.span,
-            f"SuperOffload does not work in DeepSpeed {config.knowledge.deepspeed}: deepspeed.initialize raises a "
-            "TypeError",
-            rejected("initialize"),
-            help=f"Upgrade to DeepSpeed {config.knowledge.ended(raises)}, or delete `super_offload`. The engine "
-            "passes an argument that its optimizer does not accept.",
-            label="does not work in this release",
-            severity="error",
-        )
-        return
-    if _offload(config) is None:
+    from ds_lint.checks.advisories import problems_of_releases  # few configs have it
+
+    yield from problems_of_releases(config, "DS367")
+    if _offload(config) is None or config.knowledge.does("super-offload-raises"):
         return
     size, behaviour = _sub_group_size(config), "super-offload-skips-single-sub-groups"
     if size is None or not config.knowledge.does(behaviour):

@@ -419,28 +419,6 @@ def lamb_in_bf16_without_zero(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS531", "muon-without-zero", severity="warning", effects=("wrong-result",), keys=("optimizer",))
-def muon_without_zero(config: Config) -> Iterator[Problem]:
-    """Muon at stage 0 in releases whose optimizer leaves the Newton-Schulz iteration to ZeRO.
-
-    Source: ``MuonWithAuxAdam.step`` in ``deepspeed/runtime/zero/muon/muon_optimizer.py``.
-    """
-    member, constructor = config.member("optimizer", "type"), optimizer_constructor(config)
-    if member is None or constructor is None or constructor.name != "MuonWithAuxAdam" or zero_stage(config) != 0:
-        return
-    if config.knowledge.does("muon-is-left-to-zero"):
-        yield Problem(
-            ("optimizer", "type"),
-            member.value.span,
-            f"Muon of DeepSpeed {config.knowledge.deepspeed} trains matrices at stage 0 with plain SGD without "
-            "momentum",
-            WRONG_RESULT,
-            help="Set `zero_optimization.stage` to 1 or 2, or upgrade to DeepSpeed "
-            f"{config.knowledge.ended('muon-is-left-to-zero')}. Updates are orthogonalized only under ZeRO.",
-            label="plain SGD at stage 0",
-        )
-
-
 def _why_there_is_none(what: str, name: str, last_release: str | None, arrival: str | None) -> str:
     if last_release:
         return f"DeepSpeed removed the {what} `{name}` after {last_release}: deepspeed.initialize raises"

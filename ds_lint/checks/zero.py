@@ -386,26 +386,6 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS324", "overlap-comm-race", severity="warning", effects=("risk",), keys=(ZERO,))
-def overlap_comm_race(config: Config) -> Iterator[Problem]:
-    """``overlap_comm`` in releases whose backward pass may overwrite a buffer before its reduction ends."""
-    member = config.member(ZERO, "overlap_comm")
-    if member is None or not is_on(config, ZERO, "overlap_comm") or zero_stage(config) != 2:
-        return
-    if config.knowledge.does("overlap-comm-races") and _is_on_or_absent(config, "contiguous_gradients"):
-        yield Problem(
-            (ZERO, "overlap_comm"),
-            member.value.span,
-            f"`overlap_comm` of DeepSpeed {config.knowledge.deepspeed} may overwrite a buffer too early: "
-            "gradients become garbage or NaN",
-            RISK,
-            help="Set `overlap_comm` to false, or upgrade to "
-            f"DeepSpeed {config.knowledge.ended('overlap-comm-races')}. The backward pass may overwrite a buffer "
-            "before its reduction ends.",
-            label="race condition",
-        )
-
-
 @rule(
     "DS329",
     "gradients-stay-divided",

@@ -97,38 +97,6 @@ def zeropp_below_stage_3(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS325", "hpz-race", severity="warning", effects=("risk",), keys=(ZERO,))
-def hpz_race(config: Config) -> Iterator[Problem]:
-    """Secondary partitions that older releases gather before the copy ends, or after the weights have changed.
-
-    Source: ``_partition_param_sec`` in ``deepspeed/runtime/zero/partition_parameters.py``.
-    """
-    member, _ = _secondary_groups(config)
-    if member is None or zero_stage(config) != 3:
-        return
-    if config.knowledge.does("secondary-partitions-race"):
-        what = "may gather incomplete secondary partitions: the loss is too high or NaN"
-        reason = "Gathering may start before the copy ends, and skips the end of parameters that do not divide evenly."
-        behaviour, label = "secondary-partitions-race", "race condition"
-    elif config.knowledge.does("secondary-partitions-stay-stale"):
-        what = "does not update secondary partitions on loading: until the first step the loss is too high"
-        reason = (
-            "After `from_pretrained` or a resume at stage 3, it computes with the weights from before until the first "
-            "optimizer step."
-        )
-        behaviour, label = "secondary-partitions-stay-stale", "not updated by loading"
-    else:
-        return
-    yield Problem(
-        (ZERO, HPZ),
-        member.value.span,
-        f"DeepSpeed {config.knowledge.deepspeed} {what}",
-        RISK,
-        help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, or delete `{HPZ}`. {reason}",
-        label=label,
-    )
-
-
 @rule("DS362", "quantized-gradients-without-reduce-scatter", severity="error", effects=("rejected",), keys=(ZERO,))
 def quantized_gradients_without_reduce_scatter(config: Config) -> Iterator[Problem]:
     """Quantized gradients at stage 3, which need reduce-scatter, with ``reduce_scatter`` off.
@@ -163,22 +131,12 @@ def quantized_communication_outside_fp16(config: Config) -> Iterator[Problem]:
     ``__half``; ``CUDAQuantizer.quantize`` in ``deepspeed/runtime/zero/partition_parameters.py`` converts weights in
     newer releases; ``__avg_scatter_grads`` in ``stage3.py`` next to it quantizes gradients only on several nodes.
     """
+    if config.member(ZERO, "zero_quantized_weights") is not None:
+        from ds_lint.checks.advisories import problems_of_releases  # few configs have it
+
+        yield from problems_of_releases(config, "DS368")
     if zero_stage(config) != 3 or is_on(config, "torch_autocast", "enabled"):
         return
-    release, dtype = config.knowledge.deepspeed, certain_dtype(config)
-    weights = config.member(ZERO, "zero_quantized_weights")
-    if weights is not None and is_on(config, ZERO, weights.key) and dtype == "bf16":
-        behaviour = "quantized-weights-are-read-as-fp16"
-        if config.knowledge.does(behaviour):
-            yield Problem(
-                (ZERO, weights.key),
-                weights.value.span,
-                f"`{weights.key}` of DeepSpeed {release} reads the bits of bf16 weights as fp16: "
-                "the forward pass raises or is wrong",
-                RISK,
-                help=f"Upgrade to DeepSpeed {config.knowledge.ended(behaviour)}, train in fp16, or delete the key.",
-                label="the model is bf16",
-            )
     gradients = config.member(ZERO, "zero_quantized_gradients")
     sent = _communication_dtype(config)
     if gradients is None or not is_on(config, ZERO, gradients.key) or sent not in ("bf16", "fp32"):

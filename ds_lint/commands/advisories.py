@@ -12,9 +12,9 @@ from ds_lint.commands.explain import print_page
 from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable
 from ds_lint.commands.report import print_text, write_notes
 from ds_lint.knowledge.advisories import advisories, is_id, named
+from ds_lint.knowledge.advisory_words import affected, title
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, terminal_of
 from ds_lint.output.text import shown_path, visible, wrap
-from ds_lint.knowledge.advisory_words import affected, title
 from ds_lint.rule_pages.advisories import page
 from ds_lint.session.session import Session
 

@@ -200,7 +200,7 @@ class ExplainOptions(OptionRecord):
 class AdvisoriesOptions(OptionRecord):
     """What ``advisories`` lists, and in which form."""
 
-    named: Sequence[str] = argument("ids of advisories, or files and directories with configs", metavar="ID|PATH")
+    named: list[str] = argument("ids of advisories, or files and directories with configs", metavar="ID|PATH")
     output_format: str = option(
         "listed", "text for people, json for programs, or the OSV format (default: text)", "text",
         choices=("text", "json", "osv"),

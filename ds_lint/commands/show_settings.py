@@ -12,8 +12,8 @@ from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import default_format, print_text
 from ds_lint.facts import Sources
-from ds_lint.linter.engine import default_rules, every_rule
 from ds_lint.knowledge.advisories import is_id
+from ds_lint.linter.engine import default_rules, every_rule
 from ds_lint.linter.selection import IGNORED, rules_of, why_off
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of

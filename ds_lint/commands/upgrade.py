@@ -6,13 +6,21 @@ from ds_lint.commands.documents import complaints_into, linted_documents, locate
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
 from ds_lint.diagnostics.report import Complaint
+from ds_lint.knowledge.advisories import advisories
+from ds_lint.knowledge.advisory_words import in_prose
+from ds_lint.session.release_defects import defects
 from ds_lint.session.session import Session
 from ds_lint.source.dialect import hjson_refusal, json_refuses
+from ds_lint.targets.releases import numbers_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from ds_lint.diagnostics.report import FileReport
+    from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
+    from ds_lint.session.release_defects import Defects
     from ds_lint.targets.pin import Library
 
 
@@ -39,8 +47,50 @@ def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> in
         for choice in session.choices.values()
         for library in ends
     )
+    about = () if options.quiet else tuple(_about_defects(linted, session, ends))
     only = (f"only changes are reported: {', '.join(steps)}",) if steps else ()
-    return finish(options, linted, session.notes, unreadable, can_fix=False, about_report=only)
+    return finish(options, linted, session.notes, unreadable, can_fix=False, about_report=(*only, *about))
+
+
+def _about_defects(
+    linted: list[tuple[FileReport, LintContext]], session: Session, ends: Mapping[Library, object]
+) -> Iterator[str]:
+    """Which known defects the upgrade leaves behind or walks into, and which release has the fewest."""
+    configs = [(report.document, context) for report, context in linted if not report.document.is_of_names]
+    for library in ends if configs else ():
+        first = min((getattr(choice.oldest, library) for choice in session.choices.values()), key=_numbers_of)
+        last = max((getattr(choice.newest, library) for choice in session.choices.values()), key=_numbers_of)
+        found = defects(library, first, configs)
+        before, after = set(found.certain[first]), set(found.certain[last])
+        possible = set(found.possible[last]) - set(found.possible[first])
+        name = in_prose(library)
+        if left := sorted(before - after):
+            yield f"left behind with {name} {last}: {_named(left)}"
+        if entered := sorted(after - before):
+            yield f"walked into with {name} {last}: {_named(entered)}"
+        if stays := sorted(before & after):
+            yield f"still there with {name} {last}: {_named(stays)}"
+        if possible:
+            yield f"possible with {name} {last}, as a fact is not known: {', '.join(sorted(possible))}"
+        best = found.least()
+        if found.certain[best] or found.possible[best]:
+            yield f"{name} {best} has the fewest known defects that these configs reach: {_numbers(found, best)}"
+        elif before or after or found.possible[first] or found.possible[last]:
+            yield f"these configs reach no known defect of {name} {best}"
+
+
+def _numbers_of(release: str) -> tuple[int, ...]:
+    return numbers_of(release) or ()
+
+
+def _named(ids: list[str]) -> str:
+    known = advisories()
+    return "; ".join(f"{one} ({known[one]['summary']})" for one in ids)
+
+
+def _numbers(found: Defects, release: str) -> str:
+    certain, possible = len(found.certain[release]), len(found.possible[release])
+    return f"{certain} certain, {possible} possible" if certain and possible else f"{certain or f'{possible} possible'}"
 
 
 def _can_be_read(report: FileReport) -> bool:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ds_lint.knowledge.records import AdvisoryRecord, AffectedReleases
+    from ds_lint.knowledge.records import AdvisoryRecord, AffectedReleases, StackFacts
     from ds_lint.targets.pin import Pin
 
 DEFAULT_CODE = "DS847"
@@ -102,6 +102,23 @@ def is_affected(stretches: Iterable[AffectedReleases], release: str) -> bool:
         and (one["fixed"] is None or numbers < (numbers_of(one["fixed"]) or ()))
         for one in stretches
     )
+
+
+def affected_releases(stretches: Iterable[AffectedReleases], releases: Iterable[str]) -> list[str]:
+    """Those among some releases that have a defect."""
+    stretches = list(stretches)
+    return [release for release in releases if is_affected(stretches, release)]
+
+
+def facts_of(library: str, stretches: Iterable[AffectedReleases]) -> StackFacts:
+    """The stretches as other stores write them: with the last affected release instead of the first without it."""
+    known = known_releases(library)
+    runs: list[StackFacts] = []
+    for one in stretches:
+        inside = affected_releases([one], known)
+        if inside:
+            runs.append({"since": inside[0]} if inside[-1] == known[-1] else {"since": inside[0], "until": inside[-1]})
+    return {"runs": runs}
 
 
 def known_releases(library: str) -> list[str]:

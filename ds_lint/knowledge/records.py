@@ -841,7 +841,7 @@ class Pairs(TypedDict):
 
 
 class SourcePattern(TypedDict, total=False):
-    """What a file of a release has if the release is affected: a text that is found in it, or one that it is without."""
+    """What a file of an affected release has, or is without."""
 
     file: str  # in the package: "deepspeed/runtime/engine.py"
     regex: str

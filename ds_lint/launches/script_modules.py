@@ -123,7 +123,7 @@ class ScriptModule:
         return other.class_of(name)
 
     def with_imported(self, words: frozenset[str]) -> Iterator[ScriptModule]:
-        """This module, and those of the project that it imports from and that have one of these words."""
+        """The module itself, and those of the project that it imports from and that have one of these words."""
         yield self
         if self._find is None:
             return

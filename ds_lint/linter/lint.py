@@ -89,7 +89,9 @@ def lint_for(
         if target.key not in known:
             known[target.key] = traced(Target(*target.key))
         at_target, trace = known[target.key]
-        return lint_by(rules, basis.but(knowledge=at_target, before=knowledge(before) if before else None)), trace
+        older = knowledge(before) if before else None
+        pins = choice.pins_of(target) if basis.is_upgrade else basis.pins
+        return lint_by(rules, basis.but(knowledge=at_target, before=older, pins=pins)), trace
 
     if choice.is_range or basis.is_upgrade:
         from ds_lint.linter import release_ranges  # one release of each library does without

@@ -102,7 +102,7 @@ def compares(finding: Finding) -> bool:
 
 def _problem(finding: Finding) -> Problem:
     place = (finding.related[0].path, finding.related[0].span.start) if finding.is_elsewhere else None
-    return finding.code, finding.key, finding.span.start, finding.effect, place
+    return finding.code, finding.advisory, finding.key, finding.span.start, finding.effect, place
 
 
 def _identity(finding: Finding) -> Identity:

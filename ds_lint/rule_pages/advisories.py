@@ -92,4 +92,5 @@ def command_of(proof: AdvisoryProof) -> str:
         words += ["--with", f"{name}=={release}"]
     if proof.get("ranks", 1) > 1:
         words += ["--ranks", str(proof["ranks"])]
-    return f"{_CLAIM.format(proof['claim'])} {join([*words, *(['--', *proof['arguments']] if proof['arguments'] else [])])}"
+    words += ["--", *proof["arguments"]] if proof["arguments"] else []
+    return f"{_CLAIM.format(proof['claim'])} {join(words)}"

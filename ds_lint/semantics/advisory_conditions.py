@@ -73,14 +73,14 @@ def _value(config: Config, name: str) -> Any:
 
 
 def _looked_up(config: Config, name: str) -> Any:
-    if name in _NAMES:
-        return _NAMES[name](config)
+    if name in NAMES:
+        return NAMES[name](config)
     if name.startswith(_ARGUMENTS):
         return _argument(config, name.removeprefix(_ARGUMENTS))
     function, _, rest = name.partition("(")
     if rest:
         words = ast.literal_eval(f"({rest.removesuffix(')')},)")
-        return _CALLS[function](config, *words) if function in _CALLS else UNKNOWN
+        return FUNCTIONS[function](config, *words) if function in FUNCTIONS else UNKNOWN
     path = tuple(name.split("."))
     return _key(config, path) if path[0] in config.knowledge.root.names() else None
 
@@ -170,7 +170,6 @@ def _parallel_size(name: str) -> Callable[[Config], Any]:
     return size
 
 
-
 # ---------------------------------------------------------------------------------------------------- around the config
 
 
@@ -247,7 +246,7 @@ def _or_unknown(value: Any) -> Any:
     return UNKNOWN if value is None else value
 
 
-_NAMES: dict[str, Callable[[Config], Any]] = {
+NAMES: dict[str, Callable[[Config], Any]] = {
     "stack": lambda config: _or_unknown(config.stack),
     "world_size": lambda config: _or_unknown(config.world_size),
     "nodes": lambda config: _or_unknown(config.facts.nodes),
@@ -268,6 +267,6 @@ _NAMES: dict[str, Callable[[Config], Any]] = {
     "expert_parallel_size": _parallel_size("expert_parallel.autoep_size"),
 }
 
-_CALLS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "is_set": _is_set, "calls": _is_called, "keyword": _keyword, "environment": _variable,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.knowledge.advisories import exposures
+from ds_lint.knowledge.advisories import exposures, facts_of
 from ds_lint.record import Record, field
 from ds_lint.semantics.advisory_conditions import holds, unknown_names
 from ds_lint.semantics.config import once
@@ -10,7 +10,10 @@ from ds_lint.semantics.config import once
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.knowledge.advisories import Exposure
+    from ds_lint.knowledge.records import StackLibrary
     from ds_lint.semantics.config import Config
+
+_OF_STACKS: tuple[StackLibrary, ...] = ("transformers", "accelerate")
 
 
 class Reached(Record):
@@ -18,6 +21,16 @@ class Reached(Record):
 
     certain: list[Exposure] = field(factory=list)
     unknown: dict[str, list[str]] = field(factory=dict)
+
+
+def _note_releases(config: Config, exposure: Exposure) -> None:
+    """Let it be known that other releases are without the defect."""
+    affected = exposure.record["libraries"]
+    if "deepspeed" in affected:
+        config.knowledge.depends_on_deepspeed([facts_of("deepspeed", affected["deepspeed"])])
+    for library in _OF_STACKS:
+        if library in affected:
+            config.knowledge.depends_on(library, [facts_of(library, affected[library])])
 
 
 @once
@@ -34,6 +47,7 @@ def reached(config: Config) -> Reached:
         is_of_stacks = len(known) == len(config.stacks)
         if exposure.is_certain and holding is True and is_of_stacks:
             found.certain.append(exposure)
+            _note_releases(config, exposure)
             continue
         unknown = [f"the release of {library}" for library in exposure.undecided]
         unknown += [] if is_of_stacks else ["the stack"]

@@ -97,6 +97,15 @@ class LintContext:
             lambda basis: lint_for(self.choice, document, basis, rules, self.severities, known),
         )
 
+    def bases(self, document: Document) -> list[Basis]:
+        """What a config is checked against, by each recipe or launch that names it."""
+        material = [one for one in self.material if one.may_name(document)]
+        if not material:
+            return [self.basis]
+        from ds_lint.session.material import grouped, with_material
+
+        return [with_material(group[0], self.basis) for group in grouped(material)]
+
     def fixed(self, configs: Sequence[Document], safeties: Collection[str]) -> list[FileReport]:
         """The reports on what the fixes make of the configs of a file; by the rules that are on by default, too."""
         from ds_lint.fixes.together import fix_all  # most runs fix nothing

@@ -64,8 +64,7 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
             is_due_to_those = identity not in alone
         if is_due_to_those:
             _name(found[identity], those)
-    for report in reports[1:]:
-        whole.possible_advisories = {**report.possible_advisories, **whole.possible_advisories}
+    whole.possible_advisories = _possible_advisories(reports)
     whole.findings = []
     whole.add(list(found.values()))
     every = [one for group in groups for one in group]
@@ -77,6 +76,11 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     if len(every) > 1 and "training arguments" in whole.facts:
         whole.facts = {**whole.facts, "training arguments": f"{every[0].origin}, and {len(every) - 1} more"}
     return whole
+
+
+def _possible_advisories(reports: Sequence[FileReport]) -> dict[str, list[str]]:
+    """What may apply by one recipe or launch, with what the first of those leaves unknown."""
+    return {one: words for report in reversed(reports) for one, words in report.possible_advisories.items()}
 
 
 def grouped(material: Sequence[Material]) -> list[list[Material]]:

@@ -1,0 +1,64 @@
+"""Which defects configs reach with each release of a library, for the choice of one."""
+
+from __future__ import annotations
+
+from ds_lint.knowledge.advisories import advisories, affected_releases, known_releases
+from ds_lint.knowledge.keys import Target, knowledge
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.record import Record, field
+from ds_lint.semantics import configs
+from ds_lint.semantics.advisory_conditions import holds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ds_lint.session.context import LintContext
+    from ds_lint.source.document import Document
+
+
+class Defects(Record):
+    """What configs reach with releases of one library from the old one on: ids of advisories, by release.
+
+    ``possible`` are those of which a fact is not known. A defect of several libraries together is left out: the
+    releases of the others are not those of an upgrade.
+    """
+
+    library: str
+    certain: dict[str, list[str]] = field(factory=dict)
+    possible: dict[str, list[str]] = field(factory=dict)
+
+    def least(self) -> str:
+        """The newest of the releases that reach the fewest defects, those that certainly apply counted first."""
+        return min(reversed(self.certain), key=lambda one: (len(self.certain[one]), len(self.possible[one])))
+
+
+def defects(library: str, since: str, linted: Iterable[tuple[Document, LintContext]]) -> Defects:
+    """What these configs reach with a release and all newer ones."""
+    known = known_releases(library)
+    releases = known[known.index(since) :]
+    found = Defects(library, {one: [] for one in releases}, {one: [] for one in releases})
+    alone = {
+        record["id"]: (record, affected)
+        for record in advisories().values()
+        if list(record["libraries"]) == [library]
+        and (affected := affected_releases(record["libraries"][library], releases))
+    }
+    reached: dict[str, bool] = {}
+    for document, context in linted:
+        for id_, (record, affected) in alone.items():
+            if reached.get(id_) or id_ in context.basis.skipped_advisories:
+                continue
+            target = Target(**{library: affected[-1]})
+            for basis in context.bases(document):
+                config = configs.from_document(document, basis.but(knowledge=knowledge(target)))
+                stacks = [stack for stack in config.stacks if stack in record.get("stacks", config.stacks)]
+                holding = holds(config, record["when"]) if stacks else False
+                if holding is True and len(stacks) == len(config.stacks):
+                    reached[id_] = True
+                elif holding is True or holding is UNKNOWN:
+                    reached.setdefault(id_, False)
+    for id_, is_certain in reached.items():
+        for release in alone[id_][1]:
+            (found.certain if is_certain else found.possible)[release].append(id_)
+    return found
