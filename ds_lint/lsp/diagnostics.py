@@ -84,7 +84,14 @@ def diagnostic(found: Found, places: ClientPlaces, uri: str, number: int) -> typ
         source=SOURCE,
         tags=_tags(finding),
         related_information=[one for one in related if one is not None] or None,
-        data={"finding": number, "name": finding.name, "effect": finding.effect, "key": finding.key, "url": url},
+        data={
+            "finding": number,
+            "name": finding.name,
+            "effect": finding.effect,
+            "key": finding.key,
+            "url": url,
+            **({"advisory": finding.advisory} if finding.advisory is not None else {}),
+        },
     )
 
 

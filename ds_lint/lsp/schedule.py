@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +13,8 @@ from ds_lint.lsp import recognition
 from ds_lint.lsp.documents import HUGE, LARGE
 from ds_lint.lsp.launches import OpenLaunches
 from ds_lint.lsp.lint import lint_file, lint_text
+from ds_lint.lsp.pins import configs_below
+from ds_lint.targets.files import states_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +72,7 @@ class Schedule:
         opened = self._documents.open(item)
         self._lint_soon(opened, reload=True)
         self._launches.look_up([opened.whole_path])
+        self._look_up_pinned(opened)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         """Lint a text that has changed, when the typing pauses."""
@@ -93,6 +97,7 @@ class Schedule:
         for opened in self._documents:
             opened.result = None
             self._lint_soon(opened, reload=True)
+            self._look_up_pinned(opened)
         self._launches.look_up([opened.whole_path for opened in self._documents], again=True)
 
     def lint_again(self, opened: OpenDocument) -> None:
@@ -211,11 +216,29 @@ class Schedule:
         self._named[root] = named
         for path in sorted(named)[:_MOST_NAMED]:
             if not self._projects.excludes(path):
-                context = self._projects.context(path).launched_by(self._launches.material(path))
-                encoding = self._documents.encoding
-                self.aside(partial(lint_file, path, context, encoding)).add_done_callback(
-                    partial(self._take_file, path)
-                )
+                self._lint_file(path)
+
+    def _look_up_pinned(self, opened: OpenDocument) -> None:
+        """Lint the configs whose releases an open file pins: what they reach of defects is shown at the pins."""
+        if not states_requirements(opened.path):
+            return
+        session = self._projects.session(opened.whole_path)
+
+        def done(future: asyncio.Future[list[str]]) -> None:
+            if (error := future.exception()) is not None:
+                self._failed(error)
+                return
+            for path in map(os.path.abspath, future.result()):
+                if self._documents.get(opened.uri) is opened and not self._projects.excludes(path):
+                    self._lint_file(path)
+
+        self.aside(partial(configs_below, opened.whole_path, session)).add_done_callback(done)
+
+    def _lint_file(self, path: str) -> None:
+        """Lint a config that is not open."""
+        context = self._projects.context(path).launched_by(self._launches.material(path))
+        linting = self.aside(partial(lint_file, path, context, self._documents.encoding))
+        linting.add_done_callback(partial(self._take_file, path))
 
     def _take_file(self, path: str, future: asyncio.Future[LintResult | None]) -> None:
         """Have it heard what was found in a config that is not open."""

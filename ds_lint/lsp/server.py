@@ -18,13 +18,15 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from ds_lint import __version__
-from ds_lint.diagnostics.report import page_url
+from ds_lint.diagnostics.report import DOCUMENTATION, page_url
+from ds_lint.knowledge import advisories
+from ds_lint.knowledge.advisory_words import title
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.launches.files import ENDINGS
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.lint import lint
 from ds_lint.linter.selection import find
-from ds_lint.lsp import actions, completion, configuration, hover, lenses, links, notebooks
+from ds_lint.lsp import actions, completion, configuration, hover, lenses, links, notebooks, pins
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
 from ds_lint.lsp.framing import BoundedInput
 from ds_lint.lsp.project import Projects
@@ -34,10 +36,11 @@ from ds_lint.lsp.shown import Shown
 from ds_lint.lsp.target import target_of
 from ds_lint.lsp.text_runs import CANCEL_RUN, RUN_CONFIG, RUN_LAUNCH, TextRuns
 from ds_lint.rule_pages import pages
+from ds_lint.rule_pages.advisories import page as advisory_page
 from ds_lint.semantics.basis import Basis
 from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
 from ds_lint.source import documents
-from ds_lint.targets.files import PATTERNS
+from ds_lint.targets.files import PATTERNS, states_requirements
 
 if TYPE_CHECKING:
     from pygls.progress import Progress
@@ -300,7 +303,8 @@ async def _code_action(ls: Server, params: types.CodeActionParams) -> list[types
     opened = ls.schedule.config_at(params.text_document.uri)
     result = ls.schedule.current(opened) if opened is not None else None
     if opened is None or result is None:
-        return []
+        other = ls.documents.get(params.text_document.uri)
+        return pins.actions(other, params.context) if other is not None and states_requirements(other.path) else []
     find_actions = partial(actions.actions, opened, result, params.context, params.range)
     if len(result.found) <= MANY and len(opened.text) <= LARGE:
         return find_actions()
@@ -349,6 +353,9 @@ def _explain(params: Any) -> dict[str, str] | None:
     name = getattr(params, "rule", None)
     if not isinstance(name, str):
         raise JsonRpcInvalidParams(f"{EXPLAIN} takes the code or the name of a rule as `rule`")
+    if (advisory := advisories.named(name)) is not None:
+        url = f"{DOCUMENTATION}advisories/{advisory['id']}/"
+        return {"code": advisory["id"], "name": title(advisory), "url": url, "markdown": advisory_page(advisory)}
     rule = find(name)
     if rule is None:
         return None

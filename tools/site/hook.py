@@ -19,7 +19,7 @@ from mkdocs.structure.files import File  # noqa: E402 - behind the path of what 
 from ds_lint.knowledge.keys import Knowledge  # noqa: E402
 from ds_lint.linter.engine import every_rule  # noqa: E402
 from tools import documents, rule_ranges  # noqa: E402
-from tools.site import addresses, benchmarks, command_line, keys, rules, schemas, translated  # noqa: E402
+from tools.site import addresses, advisories, benchmarks, command_line, keys, rules, schemas, translated  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +78,8 @@ def _with_generated(nav: list[Any]) -> list[Any]:
                 for rule in every_rule()
                 if (page := translated.path(rule, language)) is not None
             ]
+        elif below == advisories.INDEX:
+            filled += advisories.navigation()
         elif below == keys.INDEX:
             filled += [{"top level": f"keys/{keys.TOP}.md"}]
             filled += [{section: f"keys/{section}.md"} for section in keys.sections() if section != keys.TOP]
@@ -109,6 +111,7 @@ def _made() -> Iterator[tuple[str, str]]:
     yield from translated.every_page(every_rule())
     for name, address in (rules.redirects(every_rule()) | translated.redirects(every_rule())).items():
         yield name, REDIRECT.format(address=address)
+    yield from advisories.every_page()
     knowledge = Knowledge()
     yield keys.INDEX, keys.index(knowledge)
     for section in keys.sections():

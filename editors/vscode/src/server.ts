@@ -24,6 +24,7 @@ const LANGUAGES = ["json", "jsonc", "json5", "hjson", "python", "shellscript", "
 export const SELECTOR = [
   ...LANGUAGES.map((language) => ({ language })),
   ...["file", "untitled"].map((scheme) => ({ language: "markdown", scheme })),
+  { scheme: "file", pattern: "**/{*requirements*.txt,pyproject.toml}" }, // which pin releases
 ];
 
 /** A client that keeps its errors to the log: what people can do something about is told in words of ours. */
