@@ -614,7 +614,7 @@ def test_explain_knows_the_parameters_of_optimizers(run):
 def test_explain_nonsense_is_2_with_a_hint(run, subject, hint):
     result = run("explain", subject)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == f"ds-lint: unknown rule or key {subject}; {hint}\n"
+    assert result.stderr == f"ds-lint: unknown rule, advisory or key {subject}; {hint}\n"
 
 
 def test_the_installed_command_is_the_module(run):

@@ -65,7 +65,8 @@ SMOKE_LAYERS = (
     ("wrapping",),
 )
 SEMANTICS_LAYERS = (
-    ("configs", "effective", "recipe_fields", "rewritten", "schedules"),
+    ("configs", "effective", "reached_advisories", "recipe_fields", "rewritten", "schedules"),
+    ("advisory_conditions",),
     ("constructors", "preparation", "swapping"),
     ("evaluation",),
     ("fsdp_layers", "fsdp_setup"),
@@ -77,6 +78,7 @@ SEMANTICS_LAYERS = (
         "fsdp_arguments",
         "fsdp_script",
         "launched_values",
+        "pin_places",
         "refused_fields",
         "refused_keywords",
         "refused_launcher_options",

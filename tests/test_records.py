@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from ds_lint.diagnostics.finding import STACKS, STAGES
+from ds_lint.diagnostics.finding import EFFECTS, SEVERITIES, STACKS, STAGES
 from ds_lint.knowledge import records
 from ds_lint.targets.pin import LIBRARIES
 
@@ -52,7 +52,13 @@ FILES = {
     "trl": records.StackStore,
 }
 # What records.py imports for the type checker alone.
-ELSEWHERE = {"Library": Literal[LIBRARIES], "Stack": Literal[STACKS], "Stage": Literal[STAGES]}
+ELSEWHERE = {
+    "Effect": Literal[EFFECTS],
+    "Library": Literal[LIBRARIES],
+    "Severity": Literal[SEVERITIES],
+    "Stack": Literal[STACKS],
+    "Stage": Literal[STAGES],
+}
 
 
 def departures(value, kind, place="") -> list[str]:

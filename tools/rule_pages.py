@@ -53,6 +53,7 @@ from ds_lint.source.files import MOST_BYTES, ON_DISK, Files
 from ds_lint.source.launcher_words import LauncherWords
 from ds_lint.source.script_words import ScriptWords
 from ds_lint.targets.combination import pins_of
+from ds_lint.targets.pin import LIBRARIES, Pin
 from ds_lint.targets.requirements_file import requirements
 from tools import runs
 from tools.differences import show
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.training_script import TrainingScript
-    from ds_lint.targets.pin import Pin
 
 NAME = "config.json"  # what an example is called while it is checked
 YAML_NAME = "accelerate.yaml"  # and one in YAML
@@ -102,9 +102,13 @@ def lint_example(example: pages.Example, rule: Rule | None = None, *, document: 
 
 
 def pins_of_example(example: pages.Example) -> dict[str, Pin]:
-    """What the requirements beside an example pin."""
+    """What the requirements beside an example pin, and the releases that it names itself."""
     text = example.files.get(pages.REQUIREMENTS, "")
-    return {pin.library: pin for pin in pins_of(list(requirements(text, pages.REQUIREMENTS)))}
+    pins = {pin.library: pin for pin in pins_of(list(requirements(text, pages.REQUIREMENTS)))}
+    for library in LIBRARIES:
+        if (release := getattr(example.target, library)) is not None and library not in pins:
+            pins[library] = Pin(library, f"=={release}", f"--{library}-version")
+    return pins
 
 
 def launch_of(example: pages.Example) -> LaunchFacts | None:

@@ -22,9 +22,9 @@ RANGES = {  # by the first digit of the codes
     "0": RuleRange("Syntax and comments", ("suppressions", "syntax")),
     "1": RuleRange("Keys and releases", ("keys", "releases", "unknown")),
     "2": RuleRange("Values", ("policy", "values")),
-    "3": RuleRange("ZeRO and offload", ("model", "offload", "stage_keys", "zero", "zeropp")),
+    "3": RuleRange("ZeRO and offload", ("advisories", "model", "offload", "stage_keys", "zero", "zeropp")),
     "4": RuleRange("Precision", ("dtypes", "loss_scale", "model", "precision")),
-    "5": RuleRange("Optimizer, schedule, batch sizes", ("batch", "optimizer", "overridden", "schedule")),
+    "5": RuleRange("Optimizer, schedule, batch sizes", ("advisories", "batch", "optimizer", "overridden", "schedule")),
     "6": RuleRange(
         "Trainer and Accelerate",
         (
@@ -51,7 +51,7 @@ RANGES = {  # by the first digit of the codes
     "8": RuleRange(
         "Launch, speed, machine",
         (
-            *("compilation", "environment", "experts", "hardware", "hosts", "launch", "launching"),
+            *("advisories", "compilation", "environment", "experts", "hardware", "hosts", "launch", "launching"),
             *("machines_by_deepspeed", "memory", "names", "pairs", "performance", "script", "script_models"),
             *("script_optimizers", "training_loops"),
         ),

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from ds_lint.commands.shells import ANYTHING, FILES, FOLDERS, CompletedCommand, CompletedOption, Words, bash, fish, zsh
 from ds_lint.knowledge import keys, tables
+from ds_lint.knowledge.advisories import advisories
+from ds_lint.knowledge.advisory_words import title
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.selection import ALL
 from ds_lint.source.tree import dotted
 from ds_lint.targets.pin import LIBRARIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ds_lint.commands.shells import Taken
     from ds_lint.commands.usage import Parser
@@ -64,8 +66,10 @@ def _taken(action: argparse.Action, command: str) -> Taken:
         return _words(f"{command}_{action.dest}", map(str, action.choices))
     if metavar == "RULES":
         return Words("rules", (*_rules(), (ALL, "every rule")), is_list=True)
-    if metavar == "CODE|NAME|KEY.PATH":
-        return Words("subjects", (*_rules(), *_keys()))
+    if metavar == "CODE|NAME|ID|KEY.PATH":
+        return Words("subjects", (*_rules(), *_advisories(), *_keys()))
+    if metavar == "ID|PATH":
+        return Words("advisories", tuple(_advisories()))
     library = action.dest.partition("_")[0]
     if metavar == "V" and library in LIBRARIES:
         return _words(f"{library}_releases", reversed(tables.load(library)["releases"]))
@@ -76,6 +80,11 @@ def _taken(action: argparse.Action, command: str) -> Taken:
 
 def _words(name: str, words: Iterable[str]) -> Words:
     return Words(name, tuple((word, "") for word in words))
+
+
+def _advisories() -> Iterator[tuple[str, str]]:
+    for id_, record in advisories().items():
+        yield id_, title(record)
 
 
 def _rules() -> tuple[tuple[str, str], ...]:

@@ -24,7 +24,7 @@ MARK = "DSA-"  # how every id begins
 
 _by_id: dict[str, AdvisoryRecord] = {}
 _of_pins: dict[frozenset[tuple[str, str]], list[Exposure]] = {}  # every config of a project, and every launch, asks
-_asked: list[frozenset[str]] = []
+_decisive: list[frozenset[str]] = []
 
 
 class Exposure(Record):
@@ -129,7 +129,7 @@ def known_releases(library: str) -> list[str]:
 
 
 def _possible(library: str, specifier: str) -> Sequence[str]:
-    """The releases that are judged for a pin: the newest where nothing bounds it from above.
+    """The releases that count for a pin: the newest where nothing bounds it from above.
 
     A release that is pinned exactly counts also where it is not known, as one that was withdrawn.
     """
@@ -143,12 +143,12 @@ def _possible(library: str, specifier: str) -> Sequence[str]:
     return found
 
 
-def asked_calls() -> frozenset[str]:
+def decisive_calls() -> frozenset[str]:
     """The names of functions and classes whose calls in a script decide about an advisory."""
-    if not _asked:
+    if not _decisive:
         import re
 
         called = re.compile(r"\b(?:calls|keyword)\('(\w+)'")
         found = (called.findall(record["when"]) for record in advisories().values())
-        _asked.append(frozenset(name for names in found for name in names))
-    return _asked[0]
+        _decisive.append(frozenset(name for names in found for name in names))
+    return _decisive[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ds_lint.knowledge.advisories import asked_calls
+from ds_lint.knowledge.advisories import decisive_calls
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_code import last_name
 
@@ -44,14 +44,14 @@ def _given(call: AdvisedCall, name: str) -> Any:
 
 def advised_calls(module: ScriptModule) -> AdvisedCalls:
     """The calls of a script, and of the modules that it imports from."""
-    asked = asked_calls()
-    calls = (one for each in module.with_imported(asked) for one in _of(each, asked))
+    names = decisive_calls()
+    calls = (one for each in module.with_imported(names) for one in _of(each, names))
     return AdvisedCalls(tuple(dict.fromkeys(calls)))
 
 
-def _of(module: ScriptModule, asked: frozenset[str]) -> Iterator[AdvisedCall]:
+def _of(module: ScriptModule, names: frozenset[str]) -> Iterator[AdvisedCall]:
     for call in module.names.calls:
-        if (name := last_name(call)) in asked:
+        if (name := last_name(call)) in names:
             given = tuple((one.arg, _constant(one.value)) for one in call.keywords if one.arg is not None)
             is_open = any(one.arg is None for one in call.keywords)
             yield AdvisedCall(name, given, is_open)

@@ -50,8 +50,8 @@ class Choice(Record):
 
     def pins_of(self, target: Target) -> dict[str, Pin]:
         """The releases that an upgrade goes through, as pins: it asks about each as if the project pinned it."""
-        asked = [library for library in LIBRARIES if self.origins[library] == ASKED_FOR]
-        return {library: _pin_of(library, [getattr(target, library)], ASKED_FOR) for library in asked}
+        those = [library for library in LIBRARIES if self.origins[library] == ASKED_FOR]
+        return {library: _pin_of(library, [getattr(target, library)], ASKED_FOR) for library in those}
 
     def __str__(self) -> str:
         by_origin: dict[str, list[str]] = {}

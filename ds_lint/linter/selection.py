@@ -67,7 +67,7 @@ def why_off(selection: Selection) -> dict[Rule, str]:
     wanted = {rule for word in selection.wanted for rule in rules_of(word)}
     if selection.selected is None:
         wanted.update(default_rules(preview=selection.preview))
-    ignored = {rule for word in selection.ignored if not advisories.is_id(word) for rule in rules_of(word)}
+    ignored = {rule for word in selection.ignored for rule in rules_of(word) if not advisories.is_id(word)}
     off: dict[Rule, str] = {}
     for rule in every_rule():
         if rule in ignored:
@@ -108,7 +108,9 @@ def rules_of(word: str) -> list[Rule]:
     """The rules that a word means: a code, a prefix of codes, a name, an id or ``ALL``. Raises UnknownRule."""
     if word.upper() == ALL:
         return every_rule()
-    if (advisory := advisories.named(word)) is not None:
+    if advisories.is_id(word):
+        if (advisory := advisories.named(word)) is None:
+            raise UnknownRule(f"unknown advisory {word}; `ds-lint advisories` lists them")
         word = advisories.code_of(advisory)
     found = [rule for rule in every_rule() if rule.name == word.lower() or rule.code.startswith(word.upper())]
     if not found:

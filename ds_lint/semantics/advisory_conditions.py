@@ -42,27 +42,48 @@ _DID: tuple[StackTable, ...] = ("inserts", "overwrites")
 # A default that DeepSpeed makes of the stage: ``DeepSpeedZeroConfig`` in ``deepspeed/runtime/zero/config.py``.
 _BY_STAGE = (_ZERO, "overlap_comm")
 
+_trees: dict[str, ast.expr] = {}  # by condition: each is asked for every config
+
 
 def holds(config: Config, condition: str) -> bool | Unknown:
     """Whether a condition holds for a config; UNKNOWN if a fact is missing."""
-    try:
-        value = evaluate(condition, lambda name: _value(config, name))
-    except (TypeError, ValueError, ZeroDivisionError):
-        return UNKNOWN  # a value of another type than DeepSpeed takes
-    return UNKNOWN if value is UNKNOWN else bool(value)
+    return _holds(_tree(condition), lambda name: _value(config, name))
 
 
 def unknown_names(config: Config, condition: str) -> list[str]:
     """The facts that a condition asks for and that are not known, as the condition names them."""
-    found: list[str] = []
+    found: dict[str, None] = {}
 
     def value(name: str) -> Any:
         if (known := _value(config, name)) is UNKNOWN:
-            found.append(name)
+            in_words = name.startswith("unknown(")
+            found[ast.literal_eval(name.removeprefix("unknown")) if in_words else name] = None
         return known
 
-    evaluate(condition, value)
-    return list(dict.fromkeys(found))
+    _holds(_tree(condition), value)
+    return list(found)
+
+
+def _tree(condition: str) -> ast.expr:
+    if condition not in _trees:
+        _trees[condition] = ast.parse(condition, mode="eval").body
+    return _trees[condition]
+
+
+def _holds(node: ast.expr, names: Callable[[str], Any]) -> bool | Unknown:
+    """``and``, ``or`` and ``not`` over comparisons, none of which keeps another from deciding."""
+    if isinstance(node, ast.BoolOp):
+        decides = isinstance(node.op, ast.Or)
+        values = [_holds(one, names) for one in node.values]
+        return decides if decides in values else UNKNOWN if UNKNOWN in values else not decides
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        value = _holds(node.operand, names)
+        return UNKNOWN if value is UNKNOWN else not value
+    try:
+        value = evaluate(ast.unparse(node), names)
+    except (TypeError, ValueError, ZeroDivisionError):
+        return False  # null is above nothing; and a value of another type than DeepSpeed takes reaches nothing
+    return UNKNOWN if value is UNKNOWN else bool(value)
 
 
 def _value(config: Config, name: str) -> Any:
@@ -193,6 +214,21 @@ def _keyword(config: Config, function: str, name: str) -> Any:
     return UNKNOWN if calls is None else calls.keyword(function, name)
 
 
+def _is_list(config: Config, name: str) -> bool:
+    node = config.root.at(tuple(name.split(".")))
+    return node is not None and node.kind == "array"
+
+
+def _unknown(_config: Config, _fact: str) -> Any:
+    """A fact that ds-lint cannot know, in words: a condition with it is never certain."""
+    return UNKNOWN
+
+
+def _optimizer_steps(config: Config) -> Any:
+    steps = _argument(config, "max_steps")
+    return steps if isinstance(steps, int) and steps > 0 else UNKNOWN
+
+
 def _variable(config: Config, name: str) -> Any:
     launch = config.facts.launch
     if launch is None:
@@ -242,6 +278,18 @@ def _ties_embeddings(config: Config) -> Any:
     return value if isinstance(value, bool) else UNKNOWN
 
 
+def _parameter_groups(config: Config) -> Any:
+    """How many groups the optimizer has: the Trainer makes one for DeepSpeed's optimizer, else two, by weight decay.
+
+    Source: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``.
+    """
+    launch = config.facts.launch
+    handed = launch.script.calls.optimizers if launch is not None and launch.script is not None else None
+    if config.stack != "trainer" or handed is not None:
+        return UNKNOWN
+    return 2 if config.node("optimizer") is None else 1
+
+
 def _or_unknown(value: Any) -> Any:
     return UNKNOWN if value is None else value
 
@@ -254,6 +302,8 @@ NAMES: dict[str, Callable[[Config], Any]] = {
     "optimizer_device": lambda config: _offload(config, "optimizer"),
     "parameter_device": lambda config: _offload(config, "param"),
     "optimizer_class": _optimizer_class,
+    "parameter_groups": _parameter_groups,
+    "optimizer_steps": _optimizer_steps,
     "has_adapters": _has_adapters,
     "resumes": _resumes,
     "is_moe": _of_model("is_moe"),
@@ -268,5 +318,10 @@ NAMES: dict[str, Callable[[Config], Any]] = {
 }
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "is_set": _is_set, "calls": _is_called, "keyword": _keyword, "environment": _variable,
-}  # fmt: skip
+    "is_set": _is_set,
+    "is_list": _is_list,
+    "calls": _is_called,
+    "keyword": _keyword,
+    "environment": _variable,
+    "unknown": _unknown,
+}
