@@ -67,7 +67,22 @@ def code_of(record: AdvisoryRecord) -> str:
 
 
 def exposures(pins: Mapping[str, Pin]) -> list[Exposure]:
-    """The advisories whose releases the pins certainly or possibly allow."""
+    """The advisories whose releases the pins certainly or possibly allow.
+
+    Of a pair, what the files of a project say is combined with what they say, and what is installed with what is
+    installed in the same environment: it is not certain that the one is for the other.
+    """
+    stated = {library: pin for library, pin in pins.items() if not pin.is_installed}
+    installed = {library: pin for library, pin in pins.items() if pin.is_installed}
+    found: dict[str, Exposure] = {}
+    for one in (*_exposures(stated), *_exposures(installed)):
+        before = found.get(one.record["id"])
+        if before is None or (one.is_certain and not before.is_certain):
+            found[one.record["id"]] = one
+    return list(found.values())
+
+
+def _exposures(pins: Mapping[str, Pin]) -> list[Exposure]:
     specifiers = frozenset((library, pin.specifier) for library, pin in pins.items())
     if specifiers not in _of_pins:
         possible = {library: _possible(library, specifier) for library, specifier in specifiers}

@@ -184,9 +184,11 @@ def _optimizer_class(config: Config) -> Any:
 
 def _parallel_size(name: str) -> Callable[[Config], Any]:
     """How many ranks share something: 1 where the config does not say it, or the release has no such key."""
+    path = tuple(name.split("."))
 
     def size(config: Config) -> Any:
-        return 1 if (value := _value(config, name)) is None or not value else value
+        value = _key(config, path) if path[0] in config.knowledge.root.names() else None
+        return value or 1
 
     return size
 
@@ -217,6 +219,20 @@ def _keyword(config: Config, function: str, name: str) -> Any:
 def _is_list(config: Config, name: str) -> bool:
     node = config.root.at(tuple(name.split(".")))
     return node is not None and node.kind == "array"
+
+
+def _is_number(config: Config, name: str) -> bool:
+    node = config.root.at(tuple(name.split(".")))
+    return node is not None and node.kind in ("integer", "float")
+
+
+def _launcher_option(config: Config, name: str) -> Any:
+    """The value of an option of the launcher; True for one without a value, None if it is not given."""
+    launch = config.facts.launch
+    if launch is None or not launch.is_mentioned:
+        return UNKNOWN
+    around = launch.launch.surroundings
+    return (around.option(name) or True) if around.has(name) else None
 
 
 def _unknown(_config: Config, _fact: str) -> Any:
@@ -310,6 +326,7 @@ NAMES: dict[str, Callable[[Config], Any]] = {
     "model_type": _of_model("model_type"),
     "ties_embeddings": _ties_embeddings,
     "launcher": _launcher,
+    "is_launched": lambda config: True if config.facts.launch is not None else UNKNOWN,
     "gpu": lambda config: UNKNOWN if config.facts.gpu is None else config.facts.gpu.name,
     "is_pipeline": _is_pipeline,
     "sequence_parallel_size": _parallel_size("sequence_parallel_size"),
@@ -320,6 +337,8 @@ NAMES: dict[str, Callable[[Config], Any]] = {
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "is_set": _is_set,
     "is_list": _is_list,
+    "is_number": _is_number,
+    "launcher_option": _launcher_option,
     "calls": _is_called,
     "keyword": _keyword,
     "environment": _variable,

@@ -111,3 +111,15 @@ def test_the_number_of_micro_steps_follows_from_the_batch_sizes():
     on_eight = config_of_dict(config, stack="deepspeed", facts=Facts(world_size=8))
     assert holds(on_eight, "gradient_accumulation_steps == 8") is True
     assert holds(config_of_dict(config, stack="deepspeed"), "gradient_accumulation_steps == 8") is UNKNOWN
+
+
+def test_what_is_installed_is_not_combined_with_what_a_file_pins():
+    """Torch of the environment that ds-lint runs in says nothing about the DeepSpeed that a project pins."""
+    resuming = {**ACCUMULATING, "zero_optimization": {"stage": 3}}
+    pair = "DSA-2026-0052"  # DeepSpeed before 0.16.0 with torch 2.6.0 and newer
+    torch = Pin("torch", "==2.6.0", "installed", is_installed=True)
+    apart = {**pinned(deepspeed="==0.15.4"), "torch": torch}
+    certain = {one.record["id"] for one in advisories.exposures(pinned(deepspeed="==0.15.4", torch="==2.6.0"))}
+    assert pair in certain
+    config = config_of_dict(resuming, target=Target("0.15.4"), stack="deepspeed", pins=apart)
+    assert "the release of torch" in reached(config).unknown[pair]

@@ -1,4 +1,5 @@
-"""The length of the first update of a loop with Accelerate and DeepSpeed over that of the true gradient step: 1 if whole.
+"""The length of the first update of a loop with Accelerate and DeepSpeed over that of the true gradient step: 1 if
+whole.
 
 Arguments: the micro steps the loop accumulates; the DeepSpeed config as JSON; what is given to `Accelerator` as JSON.
 The loop is the one of Accelerate's guide: `accumulate`, `backward`, `step`. The samples of all ranks are of this
@@ -9,6 +10,7 @@ import json
 import os
 import sys
 
+import deepspeed
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DeepSpeedPlugin
@@ -27,6 +29,8 @@ config = {
     "zero_force_ds_cpu_optimizer": False,
     **WRITTEN,
 }
+deepspeed.init_distributed("gloo")
+torch.cuda.set_device = lambda device: None  # releases before 0.27 select a GPU; nothing is put there
 accelerator = Accelerator(deepspeed_plugin=DeepSpeedPlugin(hf_ds_config=config), **GIVEN)
 assert accelerator.distributed_type == "DEEPSPEED", accelerator.distributed_type
 torch.manual_seed(0)

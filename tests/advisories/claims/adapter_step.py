@@ -10,13 +10,14 @@ import deepspeed
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
+from transformers.integrations import HfDeepSpeedConfig
 
 ADAPTERS, WRITTEN = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 config = {
     "train_micro_batch_size_per_gpu": 2,
     "optimizer": {"type": "SGD", "params": {"lr": 0.1}},
     "zero_allow_untested_optimizer": True,
-    "zero_optimization": {"stage": 3},
+    "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
     **WRITTEN,
 }
 dtype = torch.bfloat16 if WRITTEN.get("bf16", {}).get("enabled") else torch.float32
@@ -34,6 +35,7 @@ class Network(nn.Module):
 
 
 torch.manual_seed(0)
+kept = HfDeepSpeedConfig(config)  # what peft asks whether to gather weights
 deepspeed.init_distributed("gloo")
 with deepspeed.zero.Init(config_dict_or_path=config, dtype=dtype):
     network = Network()

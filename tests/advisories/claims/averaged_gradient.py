@@ -1,7 +1,9 @@
-"""One plus the distance of an update from the gradient averaged over all ranks, over its length: 1 where the ranks train as one.
+"""One plus the distance of an update from the gradient averaged over all ranks, over its length: 1 where the ranks
+train as one.
 
 Arguments: the micro steps of an optimizer step, the config as JSON, and the dtype of the model. Every rank has samples
-of its own; the worst of three optimizer steps on rank 0 is printed. The reference computes the samples of all ranks in fp32.
+of its own; the worst of three optimizer steps on rank 0 is printed. The reference computes the samples of all ranks in
+fp32.
 """
 
 import copy

@@ -1,7 +1,8 @@
-"""The length of an update over that of the gradient step where a layer's activations are recomputed: 1 where all is applied.
+"""The length of an update over that of the gradient step where a layer's activations are recomputed: 1 where all is
+applied.
 
-Arguments: the config as JSON, and `reentrant` or `plain` for the kind of activation checkpointing of torch. SGD in fp32; the worst
-layer of three steps is printed.
+Arguments: the config as JSON, and `reentrant` or `plain` for the kind of activation checkpointing of torch. SGD in
+fp32; the worst layer of three steps is printed.
 """
 
 import copy

@@ -27,7 +27,13 @@ class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.experts = MoE(
-            WIDTH, nn.Linear(WIDTH, WIDTH, bias=False), EXPERTS, SPREAD, k=1, capacity_factor=float(EXPERTS), use_rts=False
+            WIDTH,
+            nn.Linear(WIDTH, WIDTH, bias=False),
+            EXPERTS,
+            SPREAD,
+            k=1,
+            capacity_factor=float(EXPERTS),
+            use_rts=False,
         )
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:

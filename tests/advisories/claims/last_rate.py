@@ -25,6 +25,5 @@ engine, _, _, scheduler = deepspeed.initialize(
 )
 engine.backward(engine(torch.ones(1, 4)).sum())
 engine.step()
-rates = scheduler.get_last_lr()
-assert len(rates) == 1, rates
+assert len(scheduler.get_last_lr()) == 1
 print("completes")

@@ -1,8 +1,8 @@
-"""One plus the distance of an update from the gradient averaged over all ranks, over its length: 1 where all of it is applied.
+"""One plus the distance of an update from the gradient averaged over all ranks, over its length: 1 where they agree.
 
-Arguments: `plain`, `twice` for a model that runs a layer twice in a forward pass, `reentrant` for one that recomputes its
-first layer with reentrant checkpointing; the micro steps of an optimizer step; the config as JSON. The worst of three
-optimizer steps is printed. The reference computes the samples of all ranks in plain torch, without recomputation.
+Arguments: `plain`, `twice` for a model that runs a layer twice in a forward pass, `reentrant` for one that recomputes
+its first layer with reentrant checkpointing; the micro steps of an optimizer step; the config as JSON. The worst of
+three optimizer steps is printed. The reference computes all samples in plain torch, without recomputation.
 """
 
 import copy

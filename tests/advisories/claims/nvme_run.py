@@ -12,8 +12,9 @@ import types
 import deepspeed
 import torch
 from deepspeed.ops.op_builder import AsyncIOBuilder
-from ds_lint.smoke.standins.aio import AioHandle
 from torch import nn
+
+from ds_lint.smoke.standins.aio import AioHandle
 
 AsyncIOBuilder.load = lambda *_arguments, **_options: types.SimpleNamespace(aio_handle=AioHandle)
 AsyncIOBuilder.is_compatible = lambda *_arguments, **_options: True

@@ -1,7 +1,8 @@
 """One plus the distance of an update at ZeRO stage 3 from the gradient averaged over all ranks, over its length.
 
 Arguments: the width of the layers, and the config as JSON. Every rank has samples of its own; the worst of three
-optimizer steps is printed, 1 where the ranks train as one. The reference computes the samples of all ranks in plain torch.
+optimizer steps is printed, 1 where the ranks train as one. The reference computes the samples of all ranks in plain
+torch.
 """
 
 import copy

@@ -53,6 +53,7 @@ engine, *_ = deepspeed.initialize(
         "train_micro_batch_size_per_gpu": 2,
         "gradient_accumulation_steps": MICRO_BATCHES,
         "gradient_clipping": 0.0,
+        "steps_per_print": 1000,
         "zero_allow_untested_optimizer": True,
         "optimizer": {"type": "SGD", "params": {"lr": RATE}},
         **WRITTEN,

@@ -12,6 +12,7 @@ the last group after the checkpoint was loaded, which is 0, instead.
 """
 
 import copy
+import itertools
 import json
 import multiprocessing
 import os
@@ -52,7 +53,7 @@ STAGE = CONFIG.get("zero_optimization", {}).get("stage", 0)
 
 def new_model(seed: int) -> nn.Module:
     torch.manual_seed(seed)
-    return nn.Sequential(*[nn.Linear(*pair, bias=False) for pair in zip(SIZES, SIZES[1:], strict=False)])
+    return nn.Sequential(*[nn.Linear(*pair, bias=False) for pair in itertools.pairwise(SIZES)])
 
 
 def batch(step: int) -> torch.Tensor:

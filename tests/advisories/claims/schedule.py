@@ -31,9 +31,7 @@ engine, optimizer, *_ = deepspeed.initialize(
         "zero_allow_untested_optimizer": True,
     },
 )
-rate = float("nan")
-for _ in range(STEP):
-    rate = float(optimizer.param_groups[GROUP]["lr"])
+for _ in range(STEP - 1):
     engine.backward(engine(torch.zeros(1, 4)).sum())
     engine.step()
-print(f"{rate:.3f}")
+print(f"{float(optimizer.param_groups[GROUP]['lr']):.3f}")

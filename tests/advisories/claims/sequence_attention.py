@@ -1,7 +1,8 @@
-"""The share of an attention's output that is right when it is split over ranks by `DistributedAttention`: 1 where all is.
+"""The share of an attention's output that is right where `DistributedAttention` splits it over ranks: 1 where all is.
 
 Arguments: the batch size, and the layout of the tensors: `sequence` for [sequence, batch, head, size] or `batch` for
-[batch, sequence, head, size]. Each rank holds a part of the sequence; the reference attends over the whole of it.
+[batch, sequence, head, size]; then the number of heads, 4 if left out. Each rank holds a part of the sequence; the
+reference attends over the whole of it.
 """
 
 import inspect
@@ -12,7 +13,8 @@ import torch
 from deepspeed.sequence.layer import DistributedAttention
 
 BATCH, LAYOUT = int(sys.argv[1]), sys.argv[2]
-SEQUENCE, HEADS, SIZE = 8, 4, 4
+HEADS = int(sys.argv[3]) if len(sys.argv) > 3 else 4
+SEQUENCE, SIZE = 8, 4
 
 deepspeed.init_distributed("gloo")
 ranks, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()

@@ -27,7 +27,9 @@ def attend(query: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
     return query
 
 
-layer = DistributedAttention(attend, deepspeed.comm.new_group(list(range(ranks))), scatter_idx=2, gather_idx=SEQUENCE_AT)
+layer = DistributedAttention(
+    attend, deepspeed.comm.new_group(list(range(ranks))), scatter_idx=2, gather_idx=SEQUENCE_AT
+)
 # Releases from 0.14.5 on ask for the dimension of the batch.
 takes_batch = "batch_dim_idx" in inspect.signature(layer.forward).parameters
 layer(mine, mine, mine, **({"batch_dim_idx": 1 - SEQUENCE_AT} if takes_batch else {}))

@@ -1,4 +1,5 @@
-"""The share of the ranks that skip a step whose fp16 gradients overflow: 1 where all do, as one of them sees the overflow.
+"""The share of the ranks that skip a step whose fp16 gradients overflow: 1 where all do, as one of them sees the
+overflow.
 
 Arguments: the section `zero_optimization` as JSON. The gradient of the second layer, which the last rank holds, is
 infinite; that of the first layer, which the first rank holds, is not.

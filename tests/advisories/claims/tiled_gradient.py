@@ -26,7 +26,7 @@ reference = copy.deepcopy(layers)
 inputs = torch.randn(BATCH, LENGTH, WIDTH)
 tiled, plain = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
 scale = torch.randn_like(inputs)
-(TiledMLP.apply(forward, layers, tiled * 1, TILES, None) * scale).sum().backward()
+(TiledMLP.apply(forward, layers, tiled * 1, TILES, list(layers.parameters())) * scale).sum().backward()
 (forward(reference, plain) * scale).sum().backward()
 pairs = [(tiled.grad, plain.grad)]
 pairs += [(one.grad, two.grad) for one, two in zip(layers.parameters(), reference.parameters(), strict=True)]

@@ -1,4 +1,4 @@
-"""The share of routed tokens that the top-k gate of DeepSpeed's MoE keeps right: 1 where each expert keeps its likeliest.
+"""The share of tokens that the top-k gate of DeepSpeed's MoE is right to keep: 1 where each expert has its likeliest.
 
 Arguments: k, the capacity factor, and the number that the logits are shifted by, which changes no probability. The
 reference sorts the probabilities of the tokens that chose an expert, in plain torch.

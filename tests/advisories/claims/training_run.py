@@ -1,9 +1,10 @@
 """Whether a small model trains and is saved: `completes`, or the error.
 
-Arguments: the config as JSON, the dtype of the model, and the widths of its layers as JSON. Three optimizer steps on any
-number of ranks, then `save_checkpoint`; a normalization lies between the linear layers.
+Arguments: the config as JSON, the dtype of the model, and the widths of its layers as JSON. Three optimizer steps on
+any number of ranks, then `save_checkpoint`; a normalization lies between the linear layers.
 """
 
+import itertools
 import json
 import shutil
 import sys
@@ -19,7 +20,7 @@ WRITTEN, DTYPE, WIDTHS = json.loads(sys.argv[1]), getattr(torch, sys.argv[2]), j
 
 torch.manual_seed(0)
 layers: list[nn.Module] = []
-for inputs, outputs in zip(WIDTHS, WIDTHS[1:]):
+for inputs, outputs in itertools.pairwise(WIDTHS):
     layers += [nn.Linear(inputs, outputs), nn.LayerNorm(outputs)]
 model = nn.Sequential(*layers).to(DTYPE)
 deepspeed.init_distributed("gloo", timeout=timedelta(seconds=20))
