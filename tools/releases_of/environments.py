@@ -37,6 +37,7 @@ class Need(NamedTuple):
 
     why: str
     requires: str | None = None
+    beside: str | None = None  # a release of another library, unless one is given
     stand_in: str | None = None
     since: str | None = None
     until: str | None = None
@@ -65,23 +66,25 @@ def needs() -> dict[str, list[Need]]:
 
 def fit(releases: Mapping[str, str], trees: Trees) -> Environment:
     """The environment for releases of one or more libraries, the first of which is the one in question."""
-    unpacked = [trees.tree(library, release) for library, release in releases.items()]
     table = needs()
     rows = [row for library, release in releases.items() for row in table.get(library, []) if row.is_of(release)]
+    companions = dict(row.beside.split("==") for row in rows if row.beside)
+    releases = {**releases, **{one: release for one, release in companions.items() if one not in releases}}
+    unpacked = [trees.tree(library, release) for library, release in releases.items()]
     wanted = {row.requires for row in rows if row.requires}
     for tree in unpacked:
         wanted |= set(_unmet(distributions(path=[str(tree)]), releases))
     paths = [*unpacked, installed(wanted, releases, trees.cache.absolute())] if wanted else unpacked
-    present = {"deepspeed": installed_release("deepspeed") or "0", **releases}
-    if "deepspeed" not in releases:  # that of the environment, if the claim imports it
-        rows += [row for row in table["deepspeed"] if row.is_of(present["deepspeed"]) and row.stand_in]
+    own = installed_release("deepspeed")
+    if own is not None and "deepspeed" not in releases:  # the claim may import that of this environment
+        rows += [row for row in table["deepspeed"] if row.is_of(own) and row.stand_in]
     return Environment(paths, [row.stand_in for row in rows if row.stand_in])
 
 
 def installed(requirements: Iterable[str], beside: Mapping[str, str], cache: Path) -> Path:
     """A folder of the cache with what meets the requirements, and what that demands in turn."""
     wanted = sorted(requirements)
-    name = hashlib.sha256("\n".join([sys.version, *wanted, *map(str, sorted(beside.items()))]).encode()).hexdigest()
+    name = hashlib.sha256("\n".join([sys.version, *wanted, "", *sorted(beside)]).encode()).hexdigest()
     target = cache / "installed" / name[:16]
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
