@@ -134,7 +134,7 @@ def _compare(store: Path, trees: Trees, *, write: bool) -> int:
 
 
 def _has_pattern(parts: Sequence[dict[str, object]]) -> bool:
-    return any("pattern" in part for part in parts)
+    return any(part.get("pattern") for part in parts)
 
 
 def _write(store: Path, advisories: list[Advisory]) -> None:

@@ -53,7 +53,7 @@ def _of_sources(advisories: Sequence[Advisory], newest: Mapping[str, str], trees
     for advisory in advisories:
         for library in advisory.libraries.keys() & found.keys():
             release = newest[library]
-            patterns = [one["pattern"] for one in advisory.libraries[library] if "pattern" in one]
+            patterns = [one["pattern"] for one in advisory.libraries[library] if one.get("pattern")]
             if not patterns:
                 continue
             is_found = any(release in found[library].affected[key(pattern)] for pattern in patterns)

@@ -50,7 +50,7 @@ def find(advisories: Iterable[Advisory], releases: Mapping[str, Sequence[str]], 
     for advisory in advisories:
         for library, parts in advisory.libraries.items():
             for part in parts:
-                if library in releases and "pattern" in part:
+                if library in releases and part.get("pattern"):
                     wanted.setdefault(library, {})[key(part["pattern"])] = set()
     for library, affected in wanted.items():
         known = releases[library]
@@ -85,7 +85,7 @@ def differences(advisories: Iterable[Advisory], found: Mapping[str, Found]) -> I
     """The records in which the store and the sources disagree on a release."""
     for advisory in advisories:
         for library, parts in advisory.libraries.items():
-            if library in found and any("pattern" in part for part in parts):
+            if library in found and any(part.get("pattern") for part in parts):
                 releases = found[library].releases
                 stored = within(releases, advisory.stretches(library))
                 proved = _affected(parts, found[library])
@@ -98,13 +98,13 @@ def correct(advisory: Advisory, library: str, found: Found) -> None:
     parts = advisory.libraries[library]
     corrected: list[dict[str, Any]] = []
     for pattern, affected in found.affected.items():
-        own = next((part["pattern"] for part in parts if "pattern" in part and key(part["pattern"]) == pattern), None)
+        own = next((part["pattern"] for part in parts if part.get("pattern") and key(part["pattern"]) == pattern), None)
         if own is not None:
             corrected += [{**one._asdict(), "pattern": own} for one in stretches(found.releases, affected)]
     if not corrected:
         return  # a pattern that is found nowhere says nothing of the range
     known = {(one["introduced"], one["fixed"]) for one in corrected}
-    corrected += [one for one in parts if "pattern" not in one and (one["introduced"], one["fixed"]) not in known]
+    corrected += [one for one in parts if not one.get("pattern") and (one["introduced"], one["fixed"]) not in known]
     order = {release: place for place, release in enumerate(found.releases)}
     corrected.sort(key=lambda one: order.get(one["introduced"], -1))
     advisory.libraries[library] = corrected
@@ -114,7 +114,7 @@ def _affected(parts: Iterable[Mapping[str, Any]], found: Found) -> set[str]:
     """What the patterns say, and the store where a stretch has none."""
     affected: set[str] = set()
     for part in parts:
-        if "pattern" in part:
+        if part.get("pattern"):
             affected |= found.affected[key(part["pattern"])]
         else:
             affected |= within(found.releases, [Stretch(part["introduced"], part["fixed"])])
