@@ -23,6 +23,7 @@ RELEASES = {
     "2.0": "VALUE = 1.0\n",
 }
 CLAIM = "import sys\nimport made\nprint('noise')\nprint(f'{made.VALUE * int(sys.argv[1]):.3f}')\n"
+CHILD = "import sys\nprint('a.b.OddError: of a child\\n  more', file=sys.stderr, flush=True)\n"
 PATTERN = [{"file": "made/__init__.py", "regex": "# lost$"}]
 
 
@@ -126,6 +127,8 @@ def test_the_table_for_programs(ask, claim):
         ("import made, sys\nprint('completes')\nsys.exit()\n", "completes"),
         ("import made, os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "ends with SIGSEGV"),
         ("import made, os\nos._exit(3)\n", "ends with status 3"),
+        (f"import made, sys\n{CHILD}sys.exit(1)\n", "a.b.OddError: of a child"),
+        (f"import made, os\n{CHILD}os._exit(1)\n", "a.b.OddError: of a child"),
         ("import made\n", "prints nothing"),
         ("import made, pathlib\npathlib.Path('left').touch()\nprint(*pathlib.Path().glob('le*'))", "left"),
     ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tools.extract.releases import UnavailableError
 from tools.releases_of.environments import Environment, fit, installed_release
-from tools.releases_of.rank import Answer, Task
+from tools.releases_of.rank import LONGEST, Answer, Task
 from tools.releases_of.trees import ROOT
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 INSTALLED = "installed"  # in place of a release: the one of this environment
 HANGS = "hangs"
 TIMEOUT = 180  # seconds; operations are compiled in the first run with a release
+_STATUS = re.compile(r"SystemExit: \d+")
+_ERROR = re.compile(r"^(?:\[rank\d+\]: ?)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b(?:: )?)(.*)$", re.MULTILINE)
 _PAUSE = 0.05
 _GRACE = 5  # seconds in which other ranks may still raise first, by their clock
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where DeepSpeed leaves its buffers
@@ -135,15 +138,23 @@ class _Ranks:
         if raising:
             first = min(raising, key=lambda answer: answer.at)
             text = first.raised or ""
+            if _STATUS.fullmatch(text):
+                text = self._printed_error(answers.index(first)) or text
             return Outcome(text) if first.was_imported else Outcome(f"cannot be imported: {text}", is_answer=False)
-        for process, answer in zip(processes, answers, strict=True):
-            if answer is None and process.poll() is not None:
-                return Outcome(_end_of(process.returncode))
+        for rank, process in enumerate(processes):
+            if answers[rank] is None and process.poll() is not None:
+                return Outcome(self._printed_error(rank) or _end_of(process.returncode))
         if None in answers:
             return Outcome(HANGS)
         printed = self._answers[0].with_suffix(".out").read_text(encoding="utf-8", errors="replace")
         lines = [line.strip() for line in printed.splitlines() if line.strip()]
         return Outcome(lines[-1] if lines else "prints nothing")
+
+    def _printed_error(self, rank: int) -> str | None:
+        """The last exception that a rank has printed: a claim that starts processes itself ends with their status."""
+        printed = self._answers[rank].with_suffix(".err").read_text(encoding="utf-8", errors="replace")
+        errors = _ERROR.findall(printed)
+        return f"{errors[-1][0]}{errors[-1][1][:LONGEST]}".rstrip() if errors else None
 
 
 def _end_of(status: int) -> str:
