@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 import types
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -106,19 +107,33 @@ class Stream:
 
 
 def _with_events(accelerator: type) -> None:
-    """Give an accelerator streams and events, where that of the CPU has None and code calls them all the same."""
+    """Give an accelerator streams, events and statistics, where that of the CPU has none that work."""
     for name, value in {
         "Event": property(lambda _: Event),
         "Stream": property(lambda _: Stream),
         "stream": lambda *_: contextlib.nullcontext(),
         "current_stream": lambda *_: Stream(),
         "default_stream": lambda *_: Stream(),
+        "memory_stats": lambda *_: defaultdict(int),
     }.items():
         setattr(accelerator, name, value)
+    importlib.import_module("torch").Tensor.record_stream = lambda *_: None  # tensors of a CPU have none
 
 
 def _cpu_events() -> None:
     _with_events(importlib.import_module("deepspeed.accelerator.cpu_accelerator").CPU_Accelerator)
+
+
+def _flatten() -> None:
+    """What the compiled operations for flattening do, in Python: other ones stay missing."""
+    utils = importlib.import_module("torch._utils")
+    loaded = types.SimpleNamespace(
+        flatten=utils._flatten_dense_tensors,  # noqa: SLF001
+        unflatten=utils._unflatten_dense_tensors,  # noqa: SLF001
+    )
+    for package in ("op_builder", "deepspeed.ops.op_builder"):
+        missing = importlib.import_module(f"{package}.cpu.no_impl").NotImplementedBuilder
+        missing.load = lambda *_, **__: loaded
 
 
 def _cpu_accelerator() -> None:
@@ -132,7 +147,6 @@ def _cpu_accelerator() -> None:
         **{name: property(lambda _, name=name: getattr(torch, name)) for name in _TENSORS},  # type: ignore[misc]
         **{name: lambda *_: 0 for name in memory if name not in ("pin_memory", "memory_stats")},
         **{name: lambda *_: None for name in nothing},
-        "memory_stats": lambda *_: {},
         "is_synchronized_device": lambda _: True,
         "device_name": lambda *_: "cpu",
         "current_device_name": lambda _: "cpu",
@@ -169,5 +183,6 @@ AFTER: dict[str, Callable[[], None]] = {
     "init_deepspeed_backend": _without_ccl,
     "build_shm_op": _without_shm,
     "streams of the CPU": _cpu_events,
+    "flattening": _flatten,
     "accelerator of the CPU": _cpu_accelerator,
 }
