@@ -1,7 +1,7 @@
 """The share of the weights of an engine that the conversion to fp32 writes as they are: 1 where it works.
 
-Argument: the config as JSON. `convert_zero_checkpoint_to_fp32_state_dict` of the release is called on a checkpoint of
-one rank; torch is told to trust its files, which releases before 0.16.0 do not ask of torch 2.6 themselves.
+Argument: the config as JSON. `convert_zero_checkpoint_to_fp32_state_dict` of the release is called on a checkpoint of one rank; torch
+is told to trust its files, which releases before 0.16.0 do not ask of torch 2.6 themselves.
 """
 
 import json

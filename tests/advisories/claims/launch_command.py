@@ -1,7 +1,7 @@
 """Whether the command that the `deepspeed` launcher runs on the nodes has the given word: 1.000 if it has, else 0.000.
 
-Arguments: the launcher (pdsh, openmpi, slurm ...), its further options as a JSON list, the word, and `validate` where
-the launcher's own validation shall run before, as it does on a launch. Nothing is launched; one word per list entry.
+Arguments: the launcher (pdsh, openmpi, slurm ...), its further options as a JSON list, and the word. Nothing is
+launched. A word is an entry of the command, or a part of an entry that Slurm separates by commas.
 """
 
 import argparse
@@ -18,9 +18,7 @@ arguments.master_addr = arguments.master_addr or "node1"
 nodes = {"node1": 2, "node2": 2}
 of_pdsh = LAUNCHER == "pdsh"
 made = getattr(multinode_runner, CLASSES[LAUNCHER])(arguments, "e30=", *([] if of_pdsh else [nodes]))
-if "validate" in sys.argv[4:]:
-    made.validate_args()
 made.add_export("NCCL_DEBUG", "INFO")
 command = made.get_cmd({}, nodes)
 words = command[0] if of_pdsh else command
-print(f"{float(any(word == WORD or WORD in word.split(',') for word in words)):.3f}")
+print(f"{float(any(WORD == word or WORD in word.split(',') for word in words)):.3f}")

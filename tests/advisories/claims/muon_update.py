@@ -1,11 +1,11 @@
 """The length of Muon's update along the true one over the length of the true one: 1 where it is Muon's update.
 
 Arguments: the micro steps of an optimizer step, the config as JSON, and `compiled` to let DeepSpeed compile the
-update, which else it does not here (a compilation takes a minute). The matrix and the step (of three) that are
-farthest from 1 count; rounded to hundredths, since the iteration may run in 16 bit. The reference is Muon in fp64:
-momentum 0.95 with Nesterov, five Newton-Schulz steps and the factor of tall matrices, on the mean gradient of all
-micro steps of all ranks, whose samples every rank draws for itself. The CPU is told to take fp16, which torch computes
-there although DeepSpeed's accelerator may say no.
+update, which else it does not here (a compilation takes a minute), and to make both matrices tall. The matrix and the
+step (of three) that are farthest from 1 count; rounded to hundredths, since the iteration may run in 16 bit. The
+reference is Muon in fp64: momentum 0.95 with Nesterov, five Newton-Schulz steps and the factor of tall matrices, on the
+mean gradient of all micro steps of all ranks, whose samples every rank draws for itself. The CPU is told to take fp16,
+which torch computes there although DeepSpeed's accelerator may say no.
 """
 
 import copy
@@ -22,6 +22,7 @@ from torch import nn
 MICRO_STEPS, WRITTEN = int(sys.argv[1]), json.loads(sys.argv[2])
 torch._dynamo.config.disable = "compiled" not in sys.argv[3:]
 RATE, MOMENTUM = 0.5, 0.95
+OUTPUTS = 80 if "compiled" in sys.argv[3:] else 8
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
@@ -38,13 +39,13 @@ def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
 def samples(step: int, micro_step: int, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Inputs and targets of a micro step, so far apart that the gradients of two ranks have little in common."""
     generator = torch.Generator().manual_seed(1000 * step + 10 * micro_step + rank)
-    return torch.randn(4, 12, generator=generator), 3 * torch.randn(4, 8, generator=generator)
+    return torch.randn(4, 12, generator=generator), 3 * torch.randn(4, OUTPUTS, generator=generator)
 
 
 if WRITTEN.get("fp16", {}).get("enabled"):
     type(get_accelerator()).is_fp16_supported = lambda self: True
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(12, 32, bias=False), nn.Tanh(), nn.Linear(32, 8, bias=False))
+model = nn.Sequential(nn.Linear(12, 32, bias=False), nn.Tanh(), nn.Linear(32, OUTPUTS, bias=False))
 reference = copy.deepcopy(model).double()
 momenta = [torch.zeros_like(one) for one in reference.parameters()]
 deepspeed.init_distributed("gloo")

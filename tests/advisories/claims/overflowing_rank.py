@@ -1,8 +1,7 @@
 """How many of two ranks skip a step whose gradient overflows in the partition of one rank alone: 2 where they agree.
 
-Argument: the config as JSON. The first layer, which is the partition of rank 0, gets an infinite gradient. The CPU is
-told to take fp16, which torch computes there although the accelerator of DeepSpeed says no. Collectives give up after
-15 seconds.
+Argument: the config as JSON. The first layer, which is the partition of rank 0, gets an infinite gradient. The CPU is told to
+take fp16, which torch computes there although the accelerator of DeepSpeed says no. Collectives give up after 15 seconds.
 """
 
 import json

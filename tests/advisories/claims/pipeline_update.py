@@ -19,10 +19,8 @@ deepspeed.init_distributed("gloo")
 dtype = torch.bfloat16 if WRITTEN.get("bf16", {}).get("enabled") else torch.float32
 layer = nn.Linear(8, 4, bias=False).to(dtype)
 sample, target = torch.randn(2, 8, dtype=dtype), torch.randn(2, 4, dtype=dtype)
-before = layer.weight.detach().float().clone()
-(gradient,) = torch.autograd.grad(
-    nn.functional.mse_loss(sample.float() @ before.requires_grad_().T, target.float()), before
-)
+before = layer.weight.detach().float().clone().requires_grad_()
+(gradient,) = torch.autograd.grad(nn.functional.mse_loss(sample.float() @ before.T, target.float()), before)
 model = PipelineModule(layers=[layer], num_stages=1, loss_fn=nn.functional.mse_loss)
 engine, *_ = deepspeed.initialize(
     model=model,

@@ -1,10 +1,10 @@
-"""The length of the first update of the Trainer under DeepSpeed over that of the true gradient step: 1 where it is
-whole.
+"""The length of the first update of the Trainer under DeepSpeed over that of the true gradient step: 1 where it is whole.
 
 Arguments: the micro steps of an optimizer step; `items` for a model that divides by `num_items_in_batch` or `mean` for
-one that always takes the mean of its own batch; the DeepSpeed config as JSON; more training arguments as JSON. The
-samples of all ranks are of this script, the true gradient is that of the mean over all of them, in fp32 of plain torch;
-SGD makes the update the gradient times the rate.
+one that always takes the mean of its own batch; the DeepSpeed config as JSON (null leaves a key
+out); more training arguments as JSON.
+The samples of all ranks are of this script, the true gradient is that of the mean over all of them, in fp32 of plain
+torch; SGD makes the update the gradient times the rate.
 """
 
 import json
@@ -62,6 +62,17 @@ reference(torch.stack([one["inputs"] for one in samples]), torch.stack([one["lab
 ].backward()
 true = torch.cat([one.grad.flatten() * RATE for one in reference.parameters()])
 
+config = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": 0.0,
+    "fp16": {"enabled": "auto"},
+    "bf16": {"enabled": "auto"},
+    "zero_allow_untested_optimizer": True,
+    "zero_force_ds_cpu_optimizer": False,
+    **WRITTEN,
+}
+config = {key: value for key, value in config.items() if value is not None}
 with tempfile.TemporaryDirectory() as folder:
     arguments = TrainingArguments(
         output_dir=folder,
@@ -77,16 +88,7 @@ with tempfile.TemporaryDirectory() as folder:
         use_cpu=True,
         disable_tqdm=True,
         remove_unused_columns=False,
-        deepspeed={
-            "train_micro_batch_size_per_gpu": "auto",
-            "gradient_accumulation_steps": "auto",
-            "gradient_clipping": 0.0,
-            "fp16": {"enabled": "auto"},
-            "bf16": {"enabled": "auto"},
-            "zero_allow_untested_optimizer": True,
-            "zero_force_ds_cpu_optimizer": False,
-            **WRITTEN,
-        },
+        deepspeed=config,
         **FURTHER,
     )
     trainer = Trainer(model=model, args=arguments, train_dataset=samples, callbacks=[Stop()])
