@@ -94,35 +94,38 @@ def _exposures(pins: Mapping[str, Pin]) -> list[Exposure]:
 def _exposure(record: AdvisoryRecord, possible: Mapping[str, Sequence[str]]) -> Exposure | None:
     """What releases have of a defect: of a pair, one release must be known, and none may be without it."""
     libraries = record["libraries"].items()
-    states = {library: _state(stretches, possible.get(library, ())) for library, stretches in libraries}
+    states = {library: _state(library, stretches, possible.get(library, ())) for library, stretches in libraries}
     if False in states.values() or all(state is None for state in states.values()):
         return None
     releases = {library: (each[0], each[-1]) for library in record["libraries"] if (each := possible.get(library))}
     return Exposure(record, releases, [library for library, state in states.items() if state is not True])
 
 
-def _state(stretches: Iterable[AffectedReleases], possible: Sequence[str]) -> bool | Unknown | None:
+def _state(library: str, stretches: Iterable[AffectedReleases], possible: Sequence[str]) -> bool | Unknown | None:
     """Whether releases have a defect: UNKNOWN if only some of them do, None if no release is known."""
     if not possible:
         return None
-    affected = [is_affected(stretches, release) for release in possible]
+    affected = [is_affected(library, stretches, release) for release in possible]
     return affected[0] if len(set(affected)) == 1 else UNKNOWN
 
 
-def is_affected(stretches: Iterable[AffectedReleases], release: str) -> bool:
-    """Whether a release lies in one of the stretches; one whose number is not plain lies in none."""
-    numbers = numbers_of(release)
+def is_affected(library: str, stretches: Iterable[AffectedReleases], release: str) -> bool:
+    """Whether a release lies in one of the stretches; one whose number is not plain lies in none.
+
+    A stretch without a beginning begins with the oldest release whose sources were read.
+    """
+    numbers, oldest = numbers_of(release), tables.load("advisories")["read_since"].get(library, "0")
     return numbers is not None and any(
-        (one["introduced"] is None or (numbers_of(one["introduced"]) or ()) <= numbers)
+        (numbers_of(one["introduced"] or oldest) or ()) <= numbers
         and (one["fixed"] is None or numbers < (numbers_of(one["fixed"]) or ()))
         for one in stretches
     )
 
 
-def affected_releases(stretches: Iterable[AffectedReleases], releases: Iterable[str]) -> list[str]:
+def affected_releases(library: str, stretches: Iterable[AffectedReleases], releases: Iterable[str]) -> list[str]:
     """Those among some releases that have a defect."""
     stretches = list(stretches)
-    return [release for release in releases if is_affected(stretches, release)]
+    return [release for release in releases if is_affected(library, stretches, release)]
 
 
 def facts_of(library: str, stretches: Iterable[AffectedReleases]) -> StackFacts:
@@ -130,7 +133,7 @@ def facts_of(library: str, stretches: Iterable[AffectedReleases]) -> StackFacts:
     known = known_releases(library)
     runs: list[StackFacts] = []
     for one in stretches:
-        inside = affected_releases([one], known)
+        inside = affected_releases(library, [one], known)
         if inside:
             runs.append({"since": inside[0]} if inside[-1] == known[-1] else {"since": inside[0], "until": inside[-1]})
     return {"runs": runs}
@@ -163,7 +166,7 @@ def decisive_calls() -> frozenset[str]:
     if not _decisive:
         import re
 
-        called = re.compile(r"\b(?:calls|keyword)\('(\w+)'")
+        called = re.compile(r"\b(?:calls|keyword)\('([\w.]+)'")
         found = (called.findall(record["when"]) for record in advisories().values())
         _decisive.append(frozenset(name for names in found for name in names))
     return _decisive[0]

@@ -851,7 +851,7 @@ class SourcePattern(TypedDict, total=False):
 class AffectedReleases(TypedDict, total=False):
     """A stretch of releases with a defect, and what in their sources shows it; all patterns hold together."""
 
-    introduced: str | None  # the first one; None: the oldest that was read has it too
+    introduced: str | None  # the first one; None: the oldest that was read (``read_since``) has it too
     fixed: str | None  # the first one without it; None: the newest known has it too
     pattern: list[SourcePattern]
 
@@ -900,6 +900,7 @@ class AdvisoryStore(TypedDict):
     """Defects of releases: advisories.json."""
 
     releases: dict[str, list[str]]  # the known ones of libraries without a store of their own, oldest first
+    read_since: dict[str, str]  # the oldest release of each library whose sources were read
     advisories: list[AdvisoryRecord]
 
 

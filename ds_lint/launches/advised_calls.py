@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.knowledge.advisories import decisive_calls
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_code import last_name
+from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AdvisedCall(NamedTuple):
-    """A call by the last name of what is called, with its keywords; ``is_open`` says that it may have others."""
+    """A call by the last name of what is called, or all of it, with its keywords; ``is_open`` allows for others."""
 
     name: str
     keywords: tuple[tuple[str, Any], ...]
@@ -51,7 +52,7 @@ def advised_calls(module: ScriptModule) -> AdvisedCalls:
 
 def _of(module: ScriptModule, names: frozenset[str]) -> Iterator[AdvisedCall]:
     for call in module.names.calls:
-        if (name := last_name(call)) in names:
+        for name in {last_name(call), dotted_name(call.func)} & names:
             given = tuple((one.arg, _constant(one.value)) for one in call.keywords if one.arg is not None)
             is_open = any(one.arg is None for one in call.keywords)
             yield AdvisedCall(name, given, is_open)

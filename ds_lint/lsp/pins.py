@@ -44,7 +44,7 @@ def _changes(opened: OpenDocument, diagnostic: types.Diagnostic, id_: str) -> It
     for library, stretches in record["libraries"].items() if record is not None else ():
         place = _version_of(library, opened.text[span[0] : span[1]])
         fixed = stretches[-1]["fixed"]
-        if place is None or fixed is None or not is_affected(stretches, place[2]):
+        if place is None or fixed is None or not is_affected(library, stretches, place[2]):
             continue
         edit = types.TextEdit(opened.lines.range(Span(span[0] + place[0], span[0] + place[1])), fixed)
         yield types.CodeAction(

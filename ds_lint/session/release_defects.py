@@ -42,7 +42,7 @@ def defects(library: str, since: str, linted: Iterable[tuple[Document, LintConte
         record["id"]: (record, affected)
         for record in advisories().values()
         if list(record["libraries"]) == [library]
-        and (affected := affected_releases(record["libraries"][library], releases))
+        and (affected := affected_releases(library, record["libraries"][library], releases))
     }
     reached: dict[str, bool] = {}
     for document, context in linted:

@@ -199,7 +199,9 @@ def test_muon_without_zero(oracle):
         return facts_of(oracle.verdict(config(0, optimizer), steps=1, look=first_weight))["weight"]
 
     is_sgd = after_a_step("Muon") == pytest.approx(after_a_step("SGD"), abs=1e-6)
-    assert is_sgd == is_affected(advisories()["DSA-2026-0041"]["libraries"]["deepspeed"], knowledge().deepspeed)
+    assert is_sgd == is_affected(
+        "deepspeed", advisories()["DSA-2026-0041"]["libraries"]["deepspeed"], knowledge().deepspeed
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- loss scale

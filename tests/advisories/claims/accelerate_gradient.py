@@ -1,4 +1,5 @@
-"""The length of the first update of a loop with Accelerate and DeepSpeed over that of the true gradient step: 1 if whole.
+"""The length of the first update of a loop with Accelerate and DeepSpeed over that of the true gradient step: 1 if
+whole.
 
 Arguments: the micro steps the loop accumulates; the DeepSpeed config as JSON; what is given to `Accelerator` as JSON.
 The loop is the one of Accelerate's guide: `accumulate`, `backward`, `step`. The samples of all ranks are of this

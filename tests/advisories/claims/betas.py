@@ -1,4 +1,4 @@
-"""One of the two `betas` of Adam that a schedule leaves in the optimizer after the first step.
+"""What one of the two `betas` of Adam lacks to 1 after the first step, which a schedule may have changed.
 
 Arguments: the `scheduler` section as JSON, the `betas` of the optimizer as JSON, and which of them (0 or 1).
 """
@@ -27,4 +27,4 @@ engine, optimizer, *_ = deepspeed.initialize(
 )
 engine.backward(engine(torch.ones(1, 4)).sum())
 engine.step()
-print(f"{float(optimizer.param_groups[0]['betas'][WHICH]):.3f}")
+print(f"{1 - float(optimizer.param_groups[0]['betas'][WHICH]):.3f}")

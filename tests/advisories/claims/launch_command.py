@@ -21,4 +21,4 @@ made = getattr(multinode_runner, CLASSES[LAUNCHER])(arguments, "e30=", *([] if o
 made.add_export("NCCL_DEBUG", "INFO")
 command = made.get_cmd({}, nodes)
 words = command[0] if of_pdsh else command
-print(f"{float(any(WORD == word or WORD in word.split(',') for word in words)):.3f}")
+print(f"{float(any(word == WORD or WORD in word.split(',') for word in words)):.3f}")

@@ -1,8 +1,9 @@
 """How many of three optimizer steps change the weights: 3 where each of them does.
 
-Arguments: the config as JSON and the dtype of the model. Adam with a rate that every one of these dtypes can represent;
-the CPU is told to take fp16, which torch computes there although the accelerator of DeepSpeed says no, and the compiled
-kernel of FusedAdam is replaced by a step against the sign of the gradient, which is what Adam's first step is.
+Arguments: the config as JSON and the dtype of the model. Adam with a rate that every one of these dtypes can
+represent; the CPU is told to take fp16, which torch computes there although the accelerator of DeepSpeed says no, and
+the compiled kernel of FusedAdam is replaced by a step against the sign of the gradient, which is what Adam's first
+step is.
 """
 
 import json
@@ -24,8 +25,8 @@ def multi_tensor_adam(_chunk: int, _overflow: torch.Tensor, lists: list[list[tor
         weight.data.sub_(gradient.to(weight.dtype).sign(), alpha=rate)
 
 
-FusedAdamBuilder.load = lambda self, verbose=True: SimpleNamespace(multi_tensor_adam=multi_tensor_adam)
-type(get_accelerator()).is_fp16_supported = lambda self: True
+FusedAdamBuilder.load = lambda _, **__: SimpleNamespace(multi_tensor_adam=multi_tensor_adam)
+type(get_accelerator()).is_fp16_supported = lambda _: True
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(16, 16, bias=False), nn.Linear(16, 4, bias=False)).to(DTYPE)
 deepspeed.init_distributed("gloo")

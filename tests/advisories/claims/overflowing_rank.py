@@ -1,7 +1,8 @@
 """How many of two ranks skip a step whose gradient overflows in the partition of one rank alone: 2 where they agree.
 
-Argument: the config as JSON. The first layer, which is the partition of rank 0, gets an infinite gradient. The CPU is told to
-take fp16, which torch computes there although the accelerator of DeepSpeed says no. Collectives give up after 15 seconds.
+Argument: the config as JSON. The first layer, which is the partition of rank 0, gets an infinite gradient. The CPU is
+told to take fp16, which torch computes there although the accelerator of DeepSpeed says no. Collectives give up after
+15 seconds.
 """
 
 import json
@@ -14,7 +15,7 @@ import torch.distributed
 from deepspeed.accelerator import get_accelerator
 from torch import nn
 
-type(get_accelerator()).is_fp16_supported = lambda self: True
+type(get_accelerator()).is_fp16_supported = lambda _: True
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)).half()
 deepspeed.init_distributed("gloo", timeout=timedelta(seconds=15))

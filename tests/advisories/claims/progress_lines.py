@@ -1,4 +1,4 @@
-"""How many lines on the progress a run of four steps prints with `steps_per_print` 1: one before the first step and one a step.
+"""How many lines on the progress four steps print with `steps_per_print` 1: one more, before the first, is right.
 
 Argument: further keys of the config as JSON. The level of DeepSpeed's logger is the one that it has after the import.
 """

@@ -1,7 +1,7 @@
 """The share of samples that a run resumed in its second epoch takes as the uninterrupted one does: 1 where all are.
 
-Argument: the DeepSpeed config as JSON. The loader shuffles with Accelerate's seedable sampler. The resumed run skips the
-batches that were taken, with `skip_first_batches` after `set_epoch`, as Accelerate's guide does.
+Argument: the DeepSpeed config as JSON. The loader shuffles with Accelerate's seedable sampler. The resumed run skips
+the batches that were taken, with `skip_first_batches` after `set_epoch`, as Accelerate's guide does.
 """
 
 import json

@@ -7,7 +7,6 @@ sequence parallelism, whose weights alone are loaded.
 import json
 import sys
 import tempfile
-from pathlib import Path
 
 import deepspeed
 import torch
@@ -47,7 +46,7 @@ if not first:
 torch.distributed.barrier()
 second = new_engine(1, parallel_state_sp)
 path, _ = second.load_checkpoint(folder[0], tag="tag", load_module_only=PLAIN)
-assert path and Path(path).name, "no checkpoint was found"
+assert path, "no checkpoint was found"
 for one, two in zip(first.module.parameters(), second.module.parameters(), strict=True):
     assert torch.equal(one, two), "other weights were loaded"
 print("completes")

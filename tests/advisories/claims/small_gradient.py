@@ -1,7 +1,7 @@
-"""The length of an update over that of the gradient step, for gradients that fp16 cannot hold unscaled: 1 with loss scaling.
+"""The length of an update over that of the gradient step, where fp16 cannot hold the gradient: 1 with loss scaling.
 
-Argument: the config as JSON. fp32 weights, SGD, the largest of three updates (the first ones may be skipped while
-the loss scale is found); the loss is so small that its gradient in fp16 rounds to zero.
+Argument: the config as JSON. fp32 weights, SGD, the largest of three updates (the first ones may be skipped while the
+loss scale is found); the loss is so small that its gradient in fp16 rounds to zero.
 """
 
 import json

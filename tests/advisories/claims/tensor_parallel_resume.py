@@ -1,6 +1,6 @@
 """Prints `completes` once two ranks of one AutoTP group saved a checkpoint and loaded it into a new engine.
 
-Argument: the config of DeepSpeed as JSON. The model is sharded with `tp_model_init`, as the Trainer of transformers does.
+Argument: the config of DeepSpeed as JSON. The model is sharded by `tp_model_init`, as in the Trainer.
 """
 
 import json

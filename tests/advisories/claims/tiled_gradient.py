@@ -1,4 +1,4 @@
-"""One plus the distance of the gradients under TiledMLP from those of the same layers untiled: 1 where they are equal.
+"""One plus the distance of gradients under TiledMLP from those of the same layers untiled: 1 if they are equal.
 
 Arguments: the batch size, the length of the sequences and the number of tiles.
 """

@@ -1,10 +1,9 @@
-"""The length of the first update of the Trainer under DeepSpeed over that of the true gradient step: 1 where it is whole.
+"""The length of the Trainer's first update under DeepSpeed over that of the true gradient step: 1 where it is whole.
 
 Arguments: the micro steps of an optimizer step; `items` for a model that divides by `num_items_in_batch` or `mean` for
-one that always takes the mean of its own batch; the DeepSpeed config as JSON (null leaves a key
-out); more training arguments as JSON.
-The samples of all ranks are of this script, the true gradient is that of the mean over all of them, in fp32 of plain
-torch; SGD makes the update the gradient times the rate.
+one that always takes the mean of its own batch; the DeepSpeed config as JSON (null leaves a key out); more training
+arguments as JSON. The samples of all ranks are of this script, the true gradient is that of the mean over all of them,
+in fp32 of plain torch; SGD makes the update the gradient times the rate.
 """
 
 import json

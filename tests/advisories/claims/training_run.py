@@ -1,7 +1,7 @@
 """Whether a small model trains and is saved: `completes`, or the error.
 
-Arguments: the config as JSON, the dtype of the model, and the widths of its layers as JSON. Three optimizer steps on any
-number of ranks, then `save_checkpoint`; a normalization lies between the linear layers.
+Arguments: the config as JSON, the dtype of the model, and the widths of its layers as JSON. Three optimizer steps on
+any number of ranks, then `save_checkpoint`; a normalization lies between the linear layers.
 """
 
 import itertools

@@ -1,7 +1,7 @@
-"""The length of one update over that of the true gradient step: 1 where a trainer of trl applies the mean of its losses.
+"""The length of one update over that of the true gradient step: 1 where a trainer of trl applies its losses' mean.
 
-Arguments: the trainer (DPO, ORPO, CPO, KTO, BCO, GKD or Reward), the micro steps of an optimizer step, and the config as
-JSON. The true gradient is the mean of the gradients of the losses that the trainer computes, one for each micro step.
+Arguments: the trainer (DPO, ORPO, CPO, KTO, BCO, GKD or Reward), the micro steps of an optimizer step, and the config
+as JSON. The true gradient is the mean of the gradients of the losses that the trainer computes, one a micro step.
 """
 
 import importlib
@@ -86,7 +86,8 @@ class Recording(trainer_class):
         return result
 
 
-tokenizer_name = "processing_class" if "processing_class" in inspect.signature(trainer_class).parameters else "tokenizer"
+taken = inspect.signature(trainer_class).parameters
+tokenizer_name = "processing_class" if "processing_class" in taken else "tokenizer"
 teacher = {"teacher_model": LlamaForCausalLM(shape)} if NAME == "GKD" else {}
 trainer = Recording(
     model=model, args=arguments, train_dataset=Dataset.from_dict(rows), **{tokenizer_name: tokenizer}, **teacher
