@@ -30,6 +30,9 @@ class BuiltHook(BuildHookInterface[BuilderConfig]):
         target = Path(self.folder.name) / "_built.py"
         target.write_text(source(Path(self.root) / "schemas"), encoding="utf-8")
         build_data["force_include"][str(target)] = "ds_lint/_built.py"
+        target = Path(self.folder.name) / "_built_advisories.py"
+        target.write_text(index(Path(self.root) / "schemas"), encoding="utf-8")
+        build_data["force_include"][str(target)] = "ds_lint/_built_advisories.py"
 
 
 def source(schemas: Path) -> str:
@@ -38,6 +41,24 @@ def source(schemas: Path) -> str:
         f"{name.upper()} = {pprint.pformat(_content(schemas, name), width=10000, compact=True, sort_dicts=False)}\n"
         for name in FILES
     )
+
+
+def index(schemas: Path) -> str:
+    """The text of the module with what decides whether an advisory applies.
+
+    A check of a config whose releases are known needs it, and nothing of the texts and proofs until one applies.
+    """
+    store = _content(schemas, "advisories")
+    store["advisories"] = [
+        {name: record[name] for name in ("id", "code", "stacks", "when") if name in record}
+        | {"libraries": {library: list(map(_stretch, found)) for library, found in record["libraries"].items()}}
+        for record in store["advisories"]
+    ]
+    return f"{HEADER}INDEX = {pprint.pformat(store, width=10000, compact=True, sort_dicts=False)}\n"
+
+
+def _stretch(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: found[name] for name in ("introduced", "fixed")}
 
 
 def _content(schemas: Path, name: str) -> dict[str, Any]:

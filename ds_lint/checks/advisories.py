@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ds_lint.diagnostics.problem import Outcome, Problem
 from ds_lint.diagnostics.rule import rule
-from ds_lint.knowledge.advisories import DEFAULT_CODE, code_of
+from ds_lint.knowledge.advisories import DEFAULT_CODE, advisories, code_of
 from ds_lint.knowledge.advisory_words import help_of, in_prose
 from ds_lint.semantics.pin_places import related_pin
 from ds_lint.semantics.reached_advisories import reached
@@ -61,13 +61,12 @@ def muon_without_zero(config: Config) -> Iterator[Problem]:
 def problems_of_releases(config: Config, code: str) -> Iterator[Problem]:
     """The advisories with a code that certainly apply."""
     for exposure in reached(config).certain:
-        record = exposure.record
-        if code_of(record) == code and record["id"] not in config.basis.skipped_advisories:
-            yield _problem(config, exposure)
+        id_ = exposure.record["id"]
+        if code_of(exposure.record) == code and id_ not in config.basis.skipped_advisories:
+            yield _problem(config, exposure, advisories()[id_])
 
 
-def _problem(config: Config, exposure: Exposure) -> Problem:
-    record = exposure.record
+def _problem(config: Config, exposure: Exposure, record: AdvisoryRecord) -> Problem:
     key, span, label = _place(config, record)
     outcome = Outcome(record["effect"], record.get("stage"))
     return Problem(

@@ -52,7 +52,7 @@ def finish(
     reports = [report for report, _ in linted]
     list_unreadable(unreadable)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
-        notes = [*notes, *_of_other_files(reports), *_of_possible_advisories(reports, options)]
+        notes = [*notes, *_of_other_files(reports)]
         if (name in FOR_PROGRAMS or options.output_file is not None) and not options.quiet:
             write_notes(notes)  # a person who looks at the log does not see them in the report
         whole = Report(
@@ -126,16 +126,6 @@ def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
             is_readable = not json_refuses(document) or hjson_refusal(document) is None
             if is_readable and is_something_else(document):
                 yield f"{shown(report.path)} does not look like a DeepSpeed config; --detect skips such files"
-
-
-def _of_possible_advisories(reports: list[FileReport], options: Options) -> Iterator[str]:
-    """A note on the defects of the project's releases that a config may reach: what decides about them is not known."""
-    found = {one for report in reports for one in report.possible_advisories}
-    reached = {finding.advisory for report in reports for finding in report.findings}
-    if number := len(found - reached):
-        defects = "1 known defect" if number == 1 else f"{number} known defects"
-        where = " ".join(map(shown, options.paths))
-        yield f"these configs may reach {defects} of the releases: ds-lint advisories {where} lists what is not known"
 
 
 def _only_named(options: Options) -> bool:

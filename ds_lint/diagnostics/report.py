@@ -29,7 +29,8 @@ class FileReport(Record):
     requested. ``unfixed`` are those whose fixes were tried and not applied; ``may_be_unfixable`` says that fixes were
     left untried. ``smoke`` are the training runs that were made with the file; None if none was requested. Findings
     less severe than ``fail_on`` do not count for the exit status. ``possible_advisories`` are the ids of those that may
-    apply, each with what is not known, in words.
+    apply, each with what is not known, in words; ``states_releases`` says whether the project or the user names a
+    release, and not only the environment.
     """
 
     path: str
@@ -52,6 +53,7 @@ class FileReport(Record):
     suppressed: int = 0
     in_baseline: int = 0
     possible_advisories: dict[str, list[str]] = field(factory=dict)
+    states_releases: bool = False
 
     def __post_init__(self) -> None:
         self.findings = _in_order(self.findings)

@@ -16,19 +16,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ds_lint.knowledge.records import AdvisoryRecord, AffectedReleases, StackFacts
+    from ds_lint.knowledge.records import AdvisoryRecord, AdvisoryStore, AffectedReleases, StackFacts
     from ds_lint.targets.pin import Pin
 
 DEFAULT_CODE = "DS847"
 MARK = "DSA-"  # how every id begins
 
 _by_id: dict[str, AdvisoryRecord] = {}
+_indices: list[AdvisoryStore] = []
 _of_pins: dict[frozenset[tuple[str, str]], list[Exposure]] = {}  # every config of a project, and every launch, asks
 _decisive: list[frozenset[str]] = []
 
 
 class Exposure(Record):
-    """A defect that pinned releases have, or may have.
+    """A defect that pinned releases have, or may have; the record has what decides about that, and not its texts.
 
     ``releases`` are those that are possible, by library: the first and the last of them. A library of which no release
     is known is not among them; ``undecided`` are those, and the ones of which some possible releases lack the defect.
@@ -49,6 +50,16 @@ def advisories() -> dict[str, AdvisoryRecord]:
     if not _by_id:
         _by_id.update((record["id"], record) for record in tables.load("advisories")["advisories"])
     return _by_id
+
+
+def _index() -> AdvisoryStore:
+    """What decides whether an advisory applies: an installed ds-lint has it compiled, without the texts and proofs."""
+    if not _indices:
+        try:
+            _indices.append(__import__("ds_lint._built_advisories", fromlist=["INDEX"]).INDEX)
+        except ImportError:  # in a checkout
+            _indices.append(tables.load("advisories"))
+    return _indices[0]
 
 
 def named(word: str) -> AdvisoryRecord | None:
@@ -86,17 +97,21 @@ def _exposures(pins: Mapping[str, Pin]) -> list[Exposure]:
     specifiers = frozenset((library, pin.specifier) for library, pin in pins.items())
     if specifiers not in _of_pins:
         possible = {library: _possible(library, specifier) for library, specifier in specifiers}
-        found = [_exposure(record, possible) for record in advisories().values()]
+        found = [_exposure(record, possible) for record in _index()["advisories"]]
         _of_pins[specifiers] = [one for one in found if one is not None]
     return _of_pins[specifiers]
 
 
 def _exposure(record: AdvisoryRecord, possible: Mapping[str, Sequence[str]]) -> Exposure | None:
     """What releases have of a defect: of a pair, one release must be known, and none may be without it."""
-    libraries = record["libraries"].items()
-    states = {library: _state(library, stretches, possible.get(library, ())) for library, stretches in libraries}
-    if False in states.values() or all(state is None for state in states.values()):
+    libraries = record["libraries"]
+    if not any(map(possible.get, libraries)):
         return None
+    states = {}
+    for library, stretches in libraries.items():
+        states[library] = state = _state(library, stretches, possible.get(library, ()))
+        if state is False:
+            return None
     releases = {library: (each[0], each[-1]) for library in record["libraries"] if (each := possible.get(library))}
     return Exposure(record, releases, [library for library, state in states.items() if state is not True])
 
@@ -114,7 +129,7 @@ def is_affected(library: str, stretches: Iterable[AffectedReleases], release: st
 
     A stretch without a beginning begins with the oldest release whose sources were read.
     """
-    numbers, oldest = numbers_of(release), tables.load("advisories")["read_since"].get(library, "0")
+    numbers, oldest = numbers_of(release), _index()["read_since"].get(library, "0")
     return numbers is not None and any(
         (numbers_of(one["introduced"] or oldest) or ()) <= numbers
         and (one["fixed"] is None or numbers < (numbers_of(one["fixed"]) or ()))
@@ -143,7 +158,7 @@ def known_releases(library: str) -> list[str]:
     """The known releases of a library, oldest first; none of one that no advisory is about."""
     if library in LIBRARIES:
         return tables.load(library)["releases"]
-    return tables.load("advisories")["releases"].get(library, [])
+    return _index()["releases"].get(library, [])
 
 
 def _possible(library: str, specifier: str) -> Sequence[str]:
@@ -167,6 +182,6 @@ def decisive_calls() -> frozenset[str]:
         import re
 
         called = re.compile(r"\b(?:calls|keyword)\('([\w.]+)'")
-        found = (called.findall(record["when"]) for record in advisories().values())
+        found = (called.findall(record["when"]) for record in _index()["advisories"])
         _decisive.append(frozenset(name for names in found for name in names))
     return _decisive[0]

@@ -103,6 +103,7 @@ def lint_for(
     if document.issues or document.language != "json" or is_elsewhere:  # no clean JSON has a comment
         suppress(report, engine.default_rules() if rules is None else rules, lint_by)
     report.sources, report.ranges = choice.origins, choice.ranges
+    report.states_releases = any(not pin.is_installed for pin in choice.pins.values())
     return report
 
 

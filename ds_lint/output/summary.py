@@ -11,6 +11,8 @@ from ds_lint.output.text import counted, shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
@@ -51,14 +53,16 @@ def _outcome(report: Report, terminal: Terminal) -> list[str]:
     if not report.files:
         return [*lines, "No DeepSpeed configs found."]
     target = _target(report.files)
+    possible = [_wrapped(line, terminal) for line in _possible_advisories(report.files)]
     if suppressed := _suppressed(report.files):
         lines.append(_wrapped(suppressed, terminal))
     if not findings:
         subject = _subject(report.files)
         text = _wrapped(f"{subject}: no findings{_of_what(report)}. {target}", terminal)
-        return [*lines, terminal.paint(subject, STRONG) + text[len(subject) :] if text.startswith(subject) else text]
+        text = terminal.paint(subject, STRONG) + text[len(subject) :] if text.startswith(subject) else text
+        return [*lines, text, *possible]
     lines.append(_counts(findings, terminal) + f" in {_where(report.files)}")
-    lines.append(_wrapped(target, terminal))
+    lines += [_wrapped(target, terminal), *possible]
     if report.can_fix and (hint := _fixable(report)):
         lines.append(_wrapped(hint, terminal))
     lines.append(_wrapped(_next_step(findings), terminal))
@@ -182,6 +186,16 @@ def _missing(files: list[FileReport]) -> str:
     everywhere = all(set(file.missing) == set(facts) for file in files)
     named = (f"{visible(fact)} ({OPTIONS[fact]})" if fact in OPTIONS else visible(fact) for fact in facts)
     return f"unknown{'' if everywhere else ' for some files'}: {', '.join(named)}"
+
+
+def _possible_advisories(files: list[FileReport]) -> Iterator[str]:
+    """How many known defects of the project's releases may apply, for which a fact is missing; nothing if none may."""
+    possible = {one for file in files if file.states_releases for one in file.possible_advisories}
+    possible -= {finding.advisory for file in files for finding in file.findings}
+    if possible:
+        path = shown_path(files[0].path) if len({file.path for file in files}) == 1 else "PATH"
+        number = counted(len(possible), "known defect")
+        yield f"May reach {number} of these releases; for what is not known: ds-lint advisories {path}"
 
 
 def _next_step(findings: list[Finding]) -> str:

@@ -57,6 +57,7 @@ def test_what_was_measured_fits_the_range(advisory):
 @pytest.mark.long
 @each_proof
 def test_a_claim_gives_what_was_measured(advisory):
+    """DS847: a release with the defect, and one without it."""
     proof = advisory.proof()
     for release in edges(advisory):
         measured = proof.measured[release]
