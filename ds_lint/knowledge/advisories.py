@@ -1,6 +1,6 @@
 """Defects of releases: ``schemas/advisories.json``, and which of them a set of pins has.
 
-A release counts only where the project names it, or has it installed: nobody is told of defects of a release that he
+A release counts only where the project names it, or has it installed: no project is told of defects of a release that it
 may not have. A floor such as ``>=0.14`` means the newest release, which is what is installed today.
 """
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.targets.pin import Library, Pin, PinPlace
 
 NEWEST_KNOWN = "newest known"
-ASKED_FOR = "asked for"  # by an upgrade
+OF_UPGRADE = "asked for"  # by an upgrade
 # If a pin names no oldest release of DeepSpeed, this one is taken: earlier releases are hardly used any more, and
 # transformers has required 0.9.3 since 4.31.0.
 OLDEST_UNASKED = "0.9.0"
@@ -50,8 +50,8 @@ class Choice(Record):
 
     def pins_of(self, target: Target) -> dict[str, Pin]:
         """The releases that an upgrade goes through, as pins: it asks about each as if the project pinned it."""
-        those = [library for library in LIBRARIES if self.origins[library] == ASKED_FOR]
-        return {library: _pin_of(library, [getattr(target, library)], ASKED_FOR) for library in those}
+        those = [library for library in LIBRARIES if self.origins[library] == OF_UPGRADE]
+        return {library: _pin_of(library, [getattr(target, library)], OF_UPGRADE) for library in those}
 
     def __str__(self) -> str:
         by_origin: dict[str, list[str]] = {}
@@ -151,7 +151,7 @@ def between(
         if known.index(newest) < known.index(oldest):
             raise UnknownRelease(f"{NAMES[library]} {newest} is older than {oldest}")
         choice.releases[library] = known[known.index(oldest) : known.index(newest) + 1]
-        choice.origins[library] = ASKED_FOR
+        choice.origins[library] = OF_UPGRADE
     choice.pins = {}
     return choice
 

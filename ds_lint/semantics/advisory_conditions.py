@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 
+from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
 from ds_lint.semantics import batch
@@ -103,7 +104,9 @@ def _looked_up(config: Config, name: str) -> Any:
         words = ast.literal_eval(f"({rest.removesuffix(')')},)")
         return FUNCTIONS[function](config, *words) if function in FUNCTIONS else UNKNOWN
     path = tuple(name.split("."))
-    return _key(config, path) if path[0] in config.knowledge.root.names() else None
+    if path[0] in config.knowledge.root.names():
+        return _key(config, path)
+    return None if path[0] in tables.load("deepspeed")["root"]["keys"] else UNKNOWN  # a key of other releases
 
 
 # ------------------------------------------------------------------------------------------------------------ keys
