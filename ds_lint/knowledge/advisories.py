@@ -1,7 +1,7 @@
 """Defects of releases: ``schemas/advisories.json``, and which of them a set of pins has.
 
-A release counts only where the project names it, or has it installed: no project is told of defects of a release that it
-may not have. A floor such as ``>=0.14`` means the newest release, which is what is installed today.
+A release counts only where the project names it, or has it installed: defects of a release that it may not have are not
+reported. A floor such as ``>=0.14`` means the newest release, which is what is installed today.
 """
 
 from __future__ import annotations

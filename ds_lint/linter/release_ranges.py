@@ -34,7 +34,7 @@ class _Held(Record):
         self.releases: dict[str, set[str]] = {library: set() for library in LIBRARIES}
 
 
-def linted(choice: Choice, lint_at: Lint) -> FileReport:
+def linted(choice: Choice, lint_at: Lint, *, is_upgrade: bool = False) -> FileReport:
     """The report for the newest releases, with the findings of older ones that are possible too.
 
     One library is varied at a time, with the newest of the others. A finding that the newest releases do not have is no
@@ -47,7 +47,7 @@ def linted(choice: Choice, lint_at: Lint) -> FileReport:
             for finding in findings:
                 held.setdefault(_identity(finding), _Held(finding)).releases[library].update(releases)
     newest = {_identity(finding) for finding in report.findings}
-    for identity, one in held.items():
+    for identity, one in list(held.items()):
         if compares(one.finding):
             continue
         one.finding.releases = {
@@ -57,6 +57,8 @@ def linted(choice: Choice, lint_at: Lint) -> FileReport:
         } or None
         if identity not in newest:
             one.finding.severity = "info"
+        if one.finding.advisory and one.finding.releases and not is_upgrade:
+            del held[identity]  # some releases of the range are without the defect, or do not reach it
     report.findings = sorted(
         (one.finding for one in held.values()),
         key=lambda finding: (finding.span.start, finding.span.end, finding.code),
@@ -126,7 +128,7 @@ def _stretches(releases: set[str], possible: list[str]) -> list[tuple[str, str]]
 def upgraded(choice: Choice, lint_at: Lint) -> FileReport:
     """The report on what changes from the oldest releases to the newest: only what is new with the newest."""
     before = {_problem(finding) for finding in lint_at(choice.oldest)[0].findings}
-    report = linted(choice, lint_at)
+    report = linted(choice, lint_at, is_upgrade=True)
     report.findings = [
         finding
         for finding in report.findings

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from linted import config_of_dict, lint_dict
+from linted import config_of_dict, lint_dict, lint_with
 
 from ds_lint.facts import Facts
 from ds_lint.knowledge import advisories
 from ds_lint.knowledge.keys import Target
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.linter.choice import choose
 from ds_lint.semantics.advisory_conditions import holds, unknown_names
 from ds_lint.semantics.reached_advisories import reached
+from ds_lint.source import documents
 from ds_lint.targets.pin import Pin
 
 LOST_GRADIENTS = "DSA-2026-0001"  # DeepSpeed 0.17.6 to before 0.18.3, stage 2 with accumulation
@@ -123,3 +125,14 @@ def test_what_is_installed_is_not_combined_with_what_a_file_pins():
     assert pair in certain
     config = config_of_dict(resuming, target=Target("0.15.4"), stack="deepspeed", pins=apart)
     assert "the release of torch" in reached(config).unknown[pair]
+
+
+def test_of_a_range_a_defect_that_some_releases_do_not_reach_is_not_reported():
+    """`bf16.check_grad_overflow` is off by default since 0.17.1, and a key of later releases before."""
+    choice = choose("", {"deepspeed": ">=0.16.9,<0.19"})
+    report = lint_with(choice, documents.from_dict(ACCUMULATING), stack="deepspeed")
+    assert "DSA-2026-0031" not in {finding.advisory for finding in report.findings}
+    report = lint_with(
+        choose("", {"deepspeed": ">=0.17.1,<0.19"}), documents.from_dict(ACCUMULATING), stack="deepspeed"
+    )
+    assert "DSA-2026-0031" in {finding.advisory for finding in report.findings}
