@@ -9,17 +9,19 @@ import sys
 import zipfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from linted import lint_dict
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
-from ds_lint.knowledge import keys, resources, tables
+from ds_lint.knowledge import advisories, keys, resources, tables
+from ds_lint.targets.pin import Pin
 
 pytest.importorskip("hatchling")
 
-from tools.built import FILES, source
+from tools.built import FILES, index, source
 
 SCHEMAS = Path(resources.path("schemas"))
 
@@ -56,7 +58,7 @@ def test_a_build_leaves_only_what_is_published(tmp_path):
         subprocess.run(command, cwd=SCHEMAS.parent, check=True, capture_output=True)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".gz", ".whl"]
     wheel = next(tmp_path.glob("*.whl"))
-    assert "ds_lint/_built.py" in zipfile.ZipFile(wheel).namelist()
+    assert {"ds_lint/_built.py", "ds_lint/_built_advisories.py"} <= set(zipfile.ZipFile(wheel).namelist())
 
 
 def test_a_wheel_knows_by_the_module(built, monkeypatch):
@@ -76,3 +78,18 @@ def test_a_wheel_lints_training_arguments(built, monkeypatch):
     facts = gather(Sources(trainer_args="--learning_rate 5e-5 --per_device_train_batch_size 1"))
     report = lint_dict(config, stack="trainer", facts=facts)
     assert "DS610" in {finding.code for finding in report.findings}
+
+
+def test_a_wheel_decides_about_advisories_as_a_checkout_does(monkeypatch):
+    pins = {"deepspeed": Pin("deepspeed", "==0.18.2", ""), "torch": Pin("torch", "==2.3.0", "")}
+
+    def found():
+        monkeypatch.setattr(advisories, "_of_pins", {})
+        return [(one.record["id"], one.record["when"], one.undecided) for one in advisories.exposures(pins)]
+
+    by_store = found()
+    namespace: dict[str, Any] = {}
+    exec(index(SCHEMAS), namespace)  # noqa: S102 - what the build writes
+    monkeypatch.setattr(advisories, "_indices", [namespace["INDEX"]])
+    assert found() == by_store
+    assert {"summary", "proof"}.isdisjoint(namespace["INDEX"]["advisories"][0])

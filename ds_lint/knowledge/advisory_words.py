@@ -44,9 +44,12 @@ def _upgrade(record: AdvisoryRecord) -> str:
 
 
 def _stretches(found: list[AffectedReleases]) -> str:
-    words = []
+    joined: list[tuple[str | None, str | None]] = []  # stretches that a change of the code parts, and no release
     for one in found:
-        since, fixed = one["introduced"], one["fixed"]
+        follows = bool(joined) and joined[-1][1] is not None and joined[-1][1] == one["introduced"]
+        joined.append((joined.pop()[0] if follows else one["introduced"], one["fixed"]))
+    words = []
+    for since, fixed in joined:
         if since is None:
             words.append("(every release)" if fixed is None else f"before {fixed}")
         else:
