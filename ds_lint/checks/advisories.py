@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
+_LABEL = "reaches the defect"
+
 
 @rule(
     DEFAULT_CODE,
@@ -93,12 +95,13 @@ def _releases(exposure: Exposure) -> str:
 
 
 def _place(config: Config, record: AdvisoryRecord) -> tuple[KeyPath | None, Span, str]:
-    """The first of the keys that the config writes, or its opening."""
+    """The first of the keys that the config writes, if only as "auto"; else its opening."""
     for name in record["keys"]:
         path = tuple(name.split("."))
-        if (member := config.member(*path)) is not None and config.is_written(path):
-            return path, member.value.span if not member.value.members else member.key_span, "reaches the defect"
-    return None, config.opening, "reaches the defect"
+        member = config.member(*path)
+        if member is not None and (config.is_written(path) or member.value.span in config.filled):
+            return path, member.value.span if not member.value.members else member.key_span, _LABEL
+    return None, config.opening, _LABEL
 
 
 def _pins(config: Config, exposure: Exposure) -> Iterator[Related]:

@@ -94,7 +94,8 @@ def _of_project(options: Options) -> int:
         lines = [line for report in reports for line in _of_file(report, certain[report.path], terminal)]
         print_text("".join(f"{line}\n" for line in lines or ["No DeepSpeed configs found."]), sys.stdout)
     write_notes(session.notes, [report.document for report in reports])
-    return 2 if unreadable else 1 if any(certain.values()) else 0
+    serious = any(advisories()[one]["severity"] != "info" for those in certain.values() for one in those)
+    return 2 if unreadable else 1 if serious else 0
 
 
 def _file(report: FileReport, certain: list[str]) -> Json:

@@ -62,6 +62,7 @@ def finish(
             can_fix=can_fix,
             unreadable=unreadable,
             limit=options.limit,
+            named=list(options.paths),
         )
         whole.is_quiet = options.quiet
         _write(whole, _statistics(name) if options.statistics else renderer(name), options)

@@ -65,13 +65,13 @@ def _about_defects(
         possible = set(found.possible[last]) - set(found.possible[first])
         name = in_prose(library)
         if left := sorted(before - after):
-            yield f"left behind with {name} {last}: {_named(left)}"
+            yield f"fixed in {name} {last}: {_named(left)}"
         if entered := sorted(after - before):
-            yield f"walked into with {name} {last}: {_named(entered)}"
+            yield f"new in {name} {last}: {_named(entered)}"
         if stays := sorted(before & after):
-            yield f"still there with {name} {last}: {_named(stays)}"
+            yield f"still in {name} {last}: {_named(stays)}"
         if possible:
-            yield f"possible with {name} {last}, as a fact is not known: {', '.join(sorted(possible))}"
+            yield f"possible in {name} {last}, as a fact is not known: {', '.join(sorted(possible))}"
         best = found.least()
         if found.certain[best] or found.possible[best]:
             yield f"{name} {best} has the fewest known defects that these configs reach: {_numbers(found, best)}"

@@ -140,6 +140,7 @@ class Report(Record):
     unreadable: list[Complaint] = field(factory=list)
     limit: int = 0
     is_quiet: bool = False
+    named: list[str] = field(factory=list)  # the paths of the command line
 
     def __post_init__(self) -> None:
         self._documents = {document.path: document for document in self.material}

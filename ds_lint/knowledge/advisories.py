@@ -85,9 +85,11 @@ def exposures(pins: Mapping[str, Pin]) -> list[Exposure]:
     """
     stated = {library: pin for library, pin in pins.items() if not pin.is_installed}
     installed = {library: pin for library, pin in pins.items() if pin.is_installed}
-    found: dict[str, Exposure] = {}
-    for one in (*_exposures(stated), *_exposures(installed)):
+    found = {one.record["id"]: one for one in _exposures(stated)}
+    for one in _exposures(installed):
         before = found.get(one.record["id"])
+        if before is None and any(library in stated for library in one.undecided):
+            continue  # of which a file pins a release without the defect
         if before is None or (one.is_certain and not before.is_certain):
             found[one.record["id"]] = one
     return list(found.values())

@@ -53,7 +53,7 @@ def _outcome(report: Report, terminal: Terminal) -> list[str]:
     if not report.files:
         return [*lines, "No DeepSpeed configs found."]
     target = _target(report.files)
-    possible = [_wrapped(line, terminal) for line in _possible_advisories(report.files)]
+    possible = [_wrapped(line, terminal) for line in _possible_advisories(report)]
     if suppressed := _suppressed(report.files):
         lines.append(_wrapped(suppressed, terminal))
     if not findings:
@@ -188,14 +188,13 @@ def _missing(files: list[FileReport]) -> str:
     return f"unknown{'' if everywhere else ' for some files'}: {', '.join(named)}"
 
 
-def _possible_advisories(files: list[FileReport]) -> Iterator[str]:
+def _possible_advisories(report: Report) -> Iterator[str]:
     """How many known defects of the project's releases may apply, for which a fact is missing; nothing if none may."""
-    possible = {one for file in files if file.states_releases for one in file.possible_advisories}
-    possible -= {finding.advisory for file in files for finding in file.findings}
+    possible = {one for file in report.files if file.states_releases for one in file.possible_advisories}
+    possible -= {finding.advisory for finding in report.findings}
     if possible:
-        path = shown_path(files[0].path) if len({file.path for file in files}) == 1 else "PATH"
-        number = counted(len(possible), "known defect")
-        yield f"May reach {number} of these releases; for what is not known: ds-lint advisories {path}"
+        number, paths = counted(len(possible), "known defect"), " ".join(map(shown_path, report.named))
+        yield f"May reach {number} of these releases; for what is not known: ds-lint advisories {paths or 'PATH'}"
 
 
 def _next_step(findings: list[Finding]) -> str:

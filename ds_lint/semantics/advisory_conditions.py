@@ -52,17 +52,27 @@ def holds(config: Config, condition: str) -> bool | Unknown:
 
 
 def unknown_names(config: Config, condition: str) -> list[str]:
-    """The facts that a condition asks for and that are not known, as the condition names them."""
+    """The facts that a condition asks for and that are not known, in words."""
     found: dict[str, None] = {}
 
     def value(name: str) -> Any:
         if (known := _value(config, name)) is UNKNOWN:
-            in_words = name.startswith("unknown(")
-            found[ast.literal_eval(name.removeprefix("unknown")) if in_words else name] = None
+            found[_in_words(name)] = None
         return known
 
     _holds(_tree(condition), value)
     return list(found)
+
+
+def _in_words(name: str) -> str:
+    function, _, rest = name.partition("(")
+    if not rest:
+        argument = name.removeprefix(_ARGUMENTS)
+        return _WORDS.get(name) or (f"the training argument {argument}" if argument != name else name)
+    words = ast.literal_eval(f"({rest.removesuffix(')')},)")
+    if function == "keyword":
+        return f"`{words[1]}` of {words[0]} in the script"
+    return _WORDS_OF_FUNCTIONS[function].format(*words)
 
 
 def _tree(condition: str) -> ast.expr:
@@ -119,6 +129,7 @@ def _key(config: Config, path: KeyPath) -> Any:
         return zero_stage(config) if path == (_ZERO, "stage") else _default(config, path)
     for name in path:
         if not isinstance(value, dict):
+            value = UNKNOWN if value is UNKNOWN or value == AUTO else None  # in what is not a section there is nothing
             break
         value = value.get("bfloat16" if name == "bf16" and "bf16" not in value else name)
     if len(path) == 1 and path[0] in batch.BATCH_SIZES:
@@ -335,6 +346,33 @@ NAMES: dict[str, Callable[[Config], Any]] = {
     "sequence_parallel_size": _parallel_size("sequence_parallel_size"),
     "tensor_parallel_size": lambda config: max(1, tensor_parallel_size(config)),
     "expert_parallel_size": _parallel_size("expert_parallel.autoep_size"),
+}
+
+_WORDS = {
+    "stack": "the stack",
+    "world_size": "the number of ranks",
+    "nodes": "the number of nodes",
+    "dtype": "the dtype of the model",
+    "optimizer_device": "where the optimizer is",
+    "parameter_device": "where the parameters are",
+    "optimizer_class": "the optimizer",
+    "parameter_groups": "the number of parameter groups",
+    "optimizer_steps": "the number of optimizer steps",
+    "has_adapters": "whether the model has adapters",
+    "resumes": "whether the run resumes",
+    "is_moe": "whether the model has experts",
+    "model_type": "the type of the model",
+    "ties_embeddings": "whether the model ties its embeddings",
+    "launcher": "the launcher",
+    "is_launched": "how it is launched",
+    "gpu": "the GPU",
+    "is_pipeline": "whether the script makes a pipeline",
+}
+_WORDS_OF_FUNCTIONS = {
+    "calls": "whether the script calls {}",
+    "environment": "the variable {}",
+    "launcher_option": "the option {} of the launcher",
+    "unknown": "{}",
 }
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

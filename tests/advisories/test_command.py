@@ -138,9 +138,9 @@ def test_a_comment_with_an_id_suppresses_that_advisory(run, project):
 
 def test_an_upgrade_says_what_it_leaves_behind_and_walks_into(run, project):
     text = run("upgrade", "--from", "0.18.2", "ds.json").stdout
-    assert re.search(rf"left behind with DeepSpeed [\d.]+: {LOST_GRADIENTS} ", text.replace("\n  ", " "))
+    assert re.search(rf"fixed in DeepSpeed [\d.]+: {LOST_GRADIENTS} ", text.replace("\n  ", " "))
     text = run("upgrade", "--from", "0.17.5", "--to", "0.18.2", "ds.json").stdout.replace("\n  ", " ")
-    assert f"walked into with DeepSpeed 0.18.2: {LOST_GRADIENTS} " in text
+    assert f"new in DeepSpeed 0.18.2: {LOST_GRADIENTS} " in text
     assert "DS847" in text  # which makes it a finding
     assert re.search(r"these configs reach no known defect of DeepSpeed|has the fewest known defects", text)
 

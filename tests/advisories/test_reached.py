@@ -102,8 +102,8 @@ def test_conditions_have_three_values(condition, value):
 def test_what_is_not_known_is_named():
     config = config_of_dict(ACCUMULATING, stack="deepspeed")
     assert unknown_names(config, "world_size > 1 and calls('generate') and dtype == 'bf16'") == [
-        "world_size",
-        "calls('generate')",
+        "the number of ranks",
+        "whether the script calls generate",
     ]
 
 

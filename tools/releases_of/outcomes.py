@@ -26,7 +26,9 @@ def agree(outcome: str, measured: str, right: str) -> bool:
         return is_right(measured, right) and is_right(outcome, right)
     found, known, wanted = _number(outcome), _number(measured), _number(right)
     if found is None or known is None:
-        return _kernel(outcome) == _kernel(measured)
+        (kind, message), (known_kind, known_message) = _kernel(outcome), _kernel(measured)
+        longer, shorter = sorted((message, known_message), key=len, reverse=True)
+        return kind == known_kind and longer.startswith(shorter)  # of one, less may have been kept
     if _is_near(found, known) or wanted is None:
         return _is_near(found, known)
     return (found < wanted, found > wanted) == (known < wanted, known > wanted)
@@ -42,9 +44,9 @@ def _is_near(one: float, other: float) -> bool:
     return one == other or abs(one - other) <= max(SHARE * abs(other), _LEAST)
 
 
-def _kernel(outcome: str) -> str:
-    """An outcome without what differs from run to run and from one machine to another."""
+def _kernel(outcome: str) -> tuple[str, str]:
+    """The exception of an outcome and its message, without what differs between runs and between machines."""
     exception = _EXCEPTION.match(outcome)
     if exception is None or not exception[3].strip():
-        return outcome.partition(" (")[0].lower()
-    return f"{exception[2]}: {_VARYING.sub('', outcome[exception.end() :])[:_COMPARED]}"
+        return outcome.partition(" (")[0].lower(), ""
+    return exception[2], _VARYING.sub("", outcome[exception.end() :]).lstrip("[ ")[:_COMPARED].strip()
