@@ -29,7 +29,7 @@ _LABEL = "reaches the defect"
     DEFAULT_CODE,
     "release-defect",
     severity="warning",
-    effects=("rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect"),
+    effects=("rejected", "wrong-result", "overridden", "risk", "no-effect"),
 )
 def release_defect(config: Config) -> Iterator[Problem]:
     """A defect of the pinned release that this config reaches."""
