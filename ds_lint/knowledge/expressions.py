@@ -55,7 +55,7 @@ def evaluate(text: str, names: Lookup) -> Any:
     whole, ``is_zero3()``; with UNKNOWN for all others.
     """
     if text not in _evaluations:  # of a few hundred, each for every config, launch and release
-        _evaluations[text] = _evaluation(ast.parse(text, mode="eval").body)
+        _evaluations[text] = evaluation_of(ast.parse(text, mode="eval").body)
     return _evaluations[text](names)
 
 
@@ -65,7 +65,8 @@ def names_in(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _evaluation(node: ast.expr) -> Evaluation:
+def evaluation_of(node: ast.expr) -> Evaluation:
+    """What evaluates an expression that is already parsed; see ``evaluate``."""
     if isinstance(node, ast.Constant):
         constant = node.value
         return lambda _: constant
@@ -77,7 +78,7 @@ def _evaluation(node: ast.expr) -> Evaluation:
         return lambda names: UNKNOWN if UNKNOWN in (found := items(names)) else found
     if isinstance(node, ast.Dict):
         pairs = [
-            (_evaluation(key), _evaluation(value))
+            (evaluation_of(key), evaluation_of(value))
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
         ]
@@ -85,7 +86,7 @@ def _evaluation(node: ast.expr) -> Evaluation:
     if isinstance(node, ast.BoolOp):
         return _joined(node)
     if isinstance(node, ast.IfExp):
-        test, body, otherwise = map(_evaluation, (node.test, node.body, node.orelse))
+        test, body, otherwise = map(evaluation_of, (node.test, node.body, node.orelse))
         return lambda names: (
             UNKNOWN if (holds := test(names)) is UNKNOWN else body(names) if holds else otherwise(names)
         )
@@ -93,14 +94,14 @@ def _evaluation(node: ast.expr) -> Evaluation:
 
 
 def _of_each(nodes: list[ast.expr]) -> Callable[[Lookup], list[Any]]:
-    evaluations = [_evaluation(node) for node in nodes]
+    evaluations = [evaluation_of(node) for node in nodes]
     return lambda names: [one(names) for one in evaluations]
 
 
 def _operated(node: ast.expr) -> Evaluation:
     """Operators on values, none of which may be unknown."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        operand = _evaluation(node.operand)
+        operand = evaluation_of(node.operand)
         return lambda names: UNKNOWN if (value := operand(names)) is UNKNOWN else not value
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
         function, operands = _ARITHMETIC[type(node.op)], [node.left, node.right]
@@ -140,7 +141,7 @@ def _called(node: ast.Call) -> Evaluation:
     text, is_by_name, function = ast.unparse(node), bool(node.keywords), _FUNCTIONS.get(ast.unparse(node.func))
     arguments = _of_each(node.args)
     method = node.func.attr if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS else None
-    owner = _evaluation(node.func.value) if isinstance(node.func, ast.Attribute) else None
+    owner = evaluation_of(node.func.value) if isinstance(node.func, ast.Attribute) else None
 
     def call(names: Lookup) -> Any:
         whole = names(text)

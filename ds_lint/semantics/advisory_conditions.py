@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from ds_lint.knowledge import tables
-from ds_lint.knowledge.expressions import evaluate
+from ds_lint.knowledge.expressions import evaluation_of
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
 from ds_lint.semantics import batch
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.knowledge.expressions import Lookup
     from ds_lint.knowledge.records import StackLibrary, StackTable
     from ds_lint.launches.advised_calls import AdvisedCalls
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath
+
+    Condition = Callable[[Lookup], bool | Unknown]
 
 _ZERO = "zero_optimization"
 _ARGUMENTS = "arguments."
@@ -43,12 +46,12 @@ _DID: tuple[StackTable, ...] = ("inserts", "overwrites")
 # A default that DeepSpeed makes of the stage: ``DeepSpeedZeroConfig`` in ``deepspeed/runtime/zero/config.py``.
 _BY_STAGE = (_ZERO, "overlap_comm")
 
-_trees: dict[str, ast.expr] = {}  # by condition: each is asked for every config
+_conditions: dict[str, Condition] = {}  # each is evaluated for every config
 
 
 def holds(config: Config, condition: str) -> bool | Unknown:
     """Whether a condition holds for a config; UNKNOWN if a fact is missing."""
-    return _holds(_tree(condition), lambda name: _value(config, name))
+    return _condition(condition)(lambda name: _value(config, name))
 
 
 def unknown_names(config: Config, condition: str) -> list[str]:
@@ -60,7 +63,7 @@ def unknown_names(config: Config, condition: str) -> list[str]:
             found[_in_words(name)] = None
         return known
 
-    _holds(_tree(condition), value)
+    _condition(condition)(value)
     return list(found)
 
 
@@ -75,26 +78,37 @@ def _in_words(name: str) -> str:
     return _WORDS_OF_FUNCTIONS[function].format(*words)
 
 
-def _tree(condition: str) -> ast.expr:
-    if condition not in _trees:
-        _trees[condition] = ast.parse(condition, mode="eval").body
-    return _trees[condition]
+def _condition(text: str) -> Condition:
+    if text not in _conditions:
+        _conditions[text] = _condition_of(ast.parse(text, mode="eval").body)
+    return _conditions[text]
 
 
-def _holds(node: ast.expr, names: Callable[[str], Any]) -> bool | Unknown:
+def _condition_of(node: ast.expr) -> Condition:
     """``and``, ``or`` and ``not`` over comparisons, none of which keeps another from deciding."""
     if isinstance(node, ast.BoolOp):
-        decides = isinstance(node.op, ast.Or)
-        values = [_holds(one, names) for one in node.values]
-        return decides if decides in values else UNKNOWN if UNKNOWN in values else not decides
+        return _joined([_condition_of(one) for one in node.values], decides=isinstance(node.op, ast.Or))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        value = _holds(node.operand, names)
-        return UNKNOWN if value is UNKNOWN else not value
-    try:
-        value = evaluate(ast.unparse(node), names)
-    except (TypeError, ValueError, ZeroDivisionError):
-        return False  # null is above nothing; and a value of another type than DeepSpeed takes reaches nothing
-    return UNKNOWN if value is UNKNOWN else bool(value)
+        operand = _condition_of(node.operand)
+        return lambda names: UNKNOWN if (value := operand(names)) is UNKNOWN else not value
+    comparison = evaluation_of(node)
+
+    def compare(names: Lookup) -> bool | Unknown:
+        try:
+            value = comparison(names)
+        except (TypeError, ValueError, ZeroDivisionError):
+            return False  # null is above nothing; and a value of another type than DeepSpeed takes reaches nothing
+        return UNKNOWN if value is UNKNOWN else bool(value)
+
+    return compare
+
+
+def _joined(operands: list[Condition], *, decides: bool) -> Condition:
+    def join(names: Lookup) -> bool | Unknown:
+        values = [one(names) for one in operands]
+        return decides if decides in values else UNKNOWN if UNKNOWN in values else not decides
+
+    return join
 
 
 def _value(config: Config, name: str) -> Any:

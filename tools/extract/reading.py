@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from tools import command_line
 from tools.extract.losses import losses
 from tools.extract.releases import UnavailableError, fetch, is_final, number
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tools.extract.history import Facts
@@ -27,8 +28,8 @@ class ExtractionError(Exception):
     """Why a release cannot be brought into a store; the message is one line."""
 
 
-class Parser(argparse.ArgumentParser):
-    """The options of all commands; wrong usage is one line, like every other error."""
+class Parser(command_line.Parser):
+    """The options of all commands."""
 
     def __init__(self, prog: str, description: str | None) -> None:
         super().__init__(prog=prog, description=description)
@@ -44,10 +45,6 @@ class Parser(argparse.ArgumentParser):
             metavar="TABLE",
             help="accept that a new release has nothing of this kind, or less than half; may be repeated",
         )
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, without the usage."""
-        self.exit(2, f"error: {message}\n")
 
 
 def status(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:

@@ -14,9 +14,10 @@ import shlex
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ds_lint.knowledge.keys import Knowledge
+from tools.command_line import Parser, cannot, print_progress
 from tools.extract.releases import UnavailableError
 from tools.fidelity import environments, page
 from tools.fidelity.trial import ROOT, TrialError, try_release
@@ -36,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = Knowledge().releases
     for release in options.releases:
         if release not in known:
-            return _cannot(f"ds-lint does not know DeepSpeed {release}; the newest that it knows is {known[-1]}")
+            return cannot(f"ds-lint does not know DeepSpeed {release}; the newest that it knows is {known[-1]}")
     try:
         trials = [_tried(release, options) for release in options.releases]
     except TrialError as error:
-        return _cannot(str(error))
+        return cannot(str(error))
     sys.stdout.write(page.table(trials) + "\n")
     if options.write:
         page.PATH.parent.mkdir(exist_ok=True)
@@ -51,15 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _tried(release: str, options: argparse.Namespace) -> Trial:
     try:
-        _print_progress(f"{release}: making the environment")
+        print_progress(f"{release}: making the environment")
         python = environments.make(release, options.environments.absolute() / release, fresh=options.fresh)
-        _print_progress(f"{release}: {options.configs} configs, and the other tests")
+        print_progress(f"{release}: {options.configs} configs, and the other tests")
         trial = try_release(python, options.configs, options.seed)
     except (UnavailableError, TrialError) as error:
         raise TrialError(f"{release}: {error}") from error
     for disagreement in trial.disagreements:
-        _print_progress(f"{release}: {disagreement}")
-    _print_progress(
+        print_progress(f"{release}: {disagreement}")
+    print_progress(
         f"{release}: {trial.share:.2%} agree, {trial.tests.failed} other tests failed, {trial.seconds:.0f} s"
     )
     return trial
@@ -73,25 +74,8 @@ def _command(options: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _print_progress(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
-def _cannot(reason: str) -> int:
-    _print_progress(f"error: {reason}")
-    return 2
-
-
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m tools.fidelity", description=__doc__.split("\n\n")[0] if __doc__ else None)
+    parser = Parser(prog="python -m tools.fidelity", description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("releases", nargs="+", metavar="release", help="of DeepSpeed")
     parser.add_argument("--configs", type=_count, default=CONFIGS, metavar="N", help="random configs to try")
     parser.add_argument("--seed", type=int, default=SEED, help="other configs")

@@ -15,8 +15,9 @@ import argparse
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from tools.command_line import Parser, cannot
 from tools.extract.releases import UnavailableError
 from tools.refreshing import refresh
 from tools.refreshing.releases import libraries
@@ -35,23 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return refresh.check(options.libraries)
         return refresh.run(options.libraries, options.cache.absolute(), everything=options.all, tests=options.tests)
     except UnavailableError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
+        return cannot(str(error))
     except Exception:  # noqa: BLE001 - Python itself ends with 1, which says something else here
         traceback.print_exc()
         return 2
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
 def _parser() -> argparse.ArgumentParser:
     description, _, epilog = (__doc__ or "").partition("\n\n")
-    parser = _Parser(
+    parser = Parser(
         prog="tools/refresh",
         description=description,
         epilog=epilog,

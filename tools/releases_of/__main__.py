@@ -16,13 +16,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from tools.command_line import Parser, cannot, print_progress
 from tools.extract.releases import UnavailableError
 from tools.releases_of import latest, patterns
 from tools.releases_of.outcomes import is_right
@@ -50,18 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.newest is not None:
             return _try_newest(options.newest, trees, options.claims)
         if options.claim is None:
-            return _cannot("a claim, --patterns or --newest is missing")
+            return cannot("a claim, --patterns or --newest is missing")
         return _ask_all(options, trees)
     except (UnavailableError, patterns.PatternError) as error:
-        return _cannot(str(error))
+        return cannot(str(error))
     except (OSError, json.JSONDecodeError, KeyError) as error:
-        return _cannot(f"{type(error).__name__}: {error}")
+        return cannot(f"{type(error).__name__}: {error}")
 
 
 def _ask_all(options: argparse.Namespace, trees: Trees) -> int:
     """The table of one claim."""
     if not options.claim.is_file():
-        return _cannot(f"{options.claim} is not a file")
+        return cannot(f"{options.claim} is not a file")
     question = Question(
         claim=options.claim,
         arguments=tuple(options.arguments),
@@ -73,7 +74,7 @@ def _ask_all(options: argparse.Namespace, trees: Trees) -> int:
     try:
         releases = _chosen(options.library, options.releases)
     except (InvalidSpecifier, InvalidVersion) as error:
-        return _cannot(str(error))
+        return cannot(str(error))
     width = max(map(len, releases), default=0)
     outcomes: dict[str, Outcome] = {}
     for release in releases:
@@ -154,9 +155,9 @@ def _try_newest(store: Path, trees: Trees, claims: Path) -> int:
     proofs = [proof for one in advisories if (proof := one.proof(claims))]
     patterned = {name for one in advisories for name, parts in one.libraries.items() if _has_pattern(parts)}
     releases = newest(sorted(patterned | {proof.question.library for proof in proofs}))
-    _print_progress("newest: " + ", ".join(f"{library} {release}" for library, release in releases.items()))
+    print_progress("newest: " + ", ".join(f"{library} {release}" for library, release in releases.items()))
     is_contradicted = False
-    for line in latest.disagreements(advisories, releases, trees, claims, _print_progress):
+    for line in latest.disagreements(advisories, releases, trees, claims, print_progress):
         is_contradicted = True
         _print(line)
     return 1 if is_contradicted else 0
@@ -167,25 +168,8 @@ def _print(line: str) -> None:
     sys.stdout.flush()
 
 
-def _print_progress(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
-def _cannot(reason: str) -> int:
-    _print_progress(f"error: {reason}")
-    return 2
-
-
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m tools.releases_of", description=(__doc__ or "").split("\n\n")[0])
+    parser = Parser(prog="python -m tools.releases_of", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("claim", nargs="?", type=Path, help="a script that prints one line or raises")
     parser.add_argument("--library", default="deepspeed", help="whose releases are asked (default: deepspeed)")
     parser.add_argument(
