@@ -189,8 +189,8 @@ COMMANDS = (
         "named listed color",
         usage="%(prog)s [ID ...|PATH ...] [OPTION ...]",
         epilog="exit status:\n"
-        "  0  printed; no config certainly reaches a defect, or only such that are information\n"
-        "  1  a config reaches another one\n"
+        "  0  printed; no config certainly reaches a defect of severity error or warning\n"
+        "  1  a config certainly reaches one\n"
         "  2  wrong usage, or a file that cannot be read",
     ),
     Command(

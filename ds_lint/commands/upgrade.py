@@ -55,7 +55,7 @@ def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> in
 def _about_defects(
     linted: list[tuple[FileReport, LintContext]], session: Session, ends: Mapping[Library, object]
 ) -> Iterator[str]:
-    """Which known defects the upgrade leaves behind or walks into, and which release has the fewest."""
+    """Which known defects the newer release fixes, brings and keeps, and which release has the fewest."""
     configs = [(report.document, context) for report, context in linted if not report.document.is_of_names]
     for library in ends if configs else ():
         first = min((getattr(choice.oldest, library) for choice in session.choices.values()), key=_numbers_of)
@@ -64,12 +64,12 @@ def _about_defects(
         before, after = set(found.certain[first]), set(found.certain[last])
         possible = set(found.possible[last]) - set(found.possible[first])
         name = in_prose(library)
-        if left := sorted(before - after):
-            yield f"fixed in {name} {last}: {_named(left)}"
-        if entered := sorted(after - before):
-            yield f"new in {name} {last}: {_named(entered)}"
-        if stays := sorted(before & after):
-            yield f"still in {name} {last}: {_named(stays)}"
+        if fixed := sorted(before - after):
+            yield f"fixed in {name} {last}: {_named(fixed)}"
+        if new := sorted(after - before):
+            yield f"new in {name} {last}: {_named(new)}"
+        if kept := sorted(before & after):
+            yield f"still in {name} {last}: {_named(kept)}"
         if possible:
             yield f"possible in {name} {last}, as a fact is not known: {', '.join(sorted(possible))}"
         best = found.least()
