@@ -92,7 +92,9 @@ def _of_project(options: Options) -> int:
     else:
         terminal = terminal_of(sys.stdout)
         lines = [line for report in reports for line in _of_file(report, certain[report.path], terminal)]
-        print_text("".join(f"{line}\n" for line in lines or ["No DeepSpeed configs found."]), sys.stdout)
+        if not (lines or unreadable):
+            lines = ["No DeepSpeed configs found."]
+        print_text("".join(f"{line}\n" for line in lines), sys.stdout)
     write_notes(session.notes, [report.document for report in reports])
     serious = any(advisories()[one]["severity"] != "info" for those in certain.values() for one in those)
     return 2 if unreadable else 1 if serious else 0

@@ -53,6 +53,12 @@ def test_an_unknown_id_is_wrong_usage(run):
     assert "unknown advisory DSA-1999-0001" in result.stderr
 
 
+def test_a_file_that_is_absent_is_one_error(run):
+    result = run("advisories", "absent.json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "absent.json: No such file or directory" in result.stderr
+
+
 def test_json_is_the_store(run):
     printed = json.loads(run("advisories", "--output-format", "json").stdout)
     assert printed["version"] == 1
@@ -136,7 +142,7 @@ def test_a_comment_with_an_id_suppresses_that_advisory(run, project):
     assert codes == []  # in another release it suppresses nothing, and is not in the way
 
 
-def test_an_upgrade_says_what_it_leaves_behind_and_walks_into(run, project):
+def test_an_upgrade_says_what_it_fixes_and_brings(run, project):
     text = run("upgrade", "--from", "0.18.2", "ds.json").stdout
     assert re.search(rf"fixed in DeepSpeed [\d.]+: {LOST_GRADIENTS} ", text.replace("\n  ", " "))
     text = run("upgrade", "--from", "0.17.5", "--to", "0.18.2", "ds.json").stdout.replace("\n  ", " ")
