@@ -10,7 +10,7 @@ from ds_lint.diagnostics.rule import rule
 from ds_lint.knowledge.advisories import DEFAULT_CODE, advisories, code_of
 from ds_lint.knowledge.advisory_words import help_of, in_prose
 from ds_lint.semantics.pin_places import related_pin
-from ds_lint.semantics.reached_advisories import reached
+from ds_lint.semantics.reached_advisories import certain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,10 +62,9 @@ def muon_without_zero(config: Config) -> Iterator[Problem]:
 
 def problems_of_releases(config: Config, code: str) -> Iterator[Problem]:
     """The advisories with a code that certainly apply."""
-    for exposure in reached(config).certain:
-        id_ = exposure.record["id"]
-        if code_of(exposure.record) == code and id_ not in config.basis.skipped_advisories:
-            yield _problem(config, exposure, advisories()[id_])
+    for exposure in certain(config):
+        if code_of(exposure.record) == code:
+            yield _problem(config, exposure, advisories()[exposure.record["id"]])
 
 
 def _problem(config: Config, exposure: Exposure, record: AdvisoryRecord) -> Problem:

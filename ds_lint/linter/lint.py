@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
 
 
-def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) -> FileReport:
-    """What these rules find in a document, or those that are on by default."""
+def lint(
+    document: Document, basis: Basis, rules: Iterable[Rule] | None = None, *, notes_possible: bool = False
+) -> FileReport:
+    """What these rules find in a document, or those that are on by default.
+
+    ``notes_possible`` is whether the report tells which advisories may apply, for which more is looked up.
+    """
     config = configs.from_document(document, basis)
     report = FileReport(
         document.path,
@@ -38,10 +43,10 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         material=[*config.facts.training.documents] if config.facts.training else [],
         findings=engine.check(config, rules),
     )
-    if basis.pins and config.foreign is None and config.root.kind == "object":
-        from ds_lint.semantics.reached_advisories import reached  # not without a release of the project
+    if notes_possible and basis.pins and config.foreign is None and config.root.kind == "object":
+        from ds_lint.semantics.reached_advisories import possible  # not without a release of the project
 
-        report.possible_advisories = reached(config).unknown
+        report.possible_advisories = possible(config)
     report.material += config.quoted
     launch = config.facts.launch
     report.material += launch.documents if launch is not None else []
@@ -78,27 +83,34 @@ def lint_for(
     known = {} if known is None else known
     basis = basis.but(pins=choice.pins) if choice.pins else basis
 
-    def lint_by(only: list[Rule] | None, basis: Basis = basis) -> FileReport:
-        report = lint(document, basis, only)
+    def lint_by(only: list[Rule] | None, basis: Basis = basis, *, notes_possible: bool = False) -> FileReport:
+        report = lint(document, basis, only, notes_possible=notes_possible)
         for finding in report.findings:
             of_rule = (severities or {}).get(finding.code, finding.severity)
             finding.severity = (severities or {}).get(finding.advisory or "", of_rule)
         return report
 
-    def lint_at(target: Target, before: Target | None = None) -> tuple[FileReport, Trace]:
+    def lint_at(
+        target: Target, before: Target | None = None, advisories: set[str] | None = None
+    ) -> tuple[FileReport, Trace]:
         if target.key not in known:
             known[target.key] = traced(Target(*target.key))
         at_target, trace = known[target.key]
         older = knowledge(before) if before else None
         pins = choice.pins_of(target) if basis.is_upgrade else basis.pins
-        return lint_by(rules, basis.but(knowledge=at_target, before=older, pins=pins)), trace
+        at = basis.but(knowledge=at_target, before=older, pins=pins)
+        if advisories is not None and pins:
+            from ds_lint.knowledge.advisories import exposures
+
+            at = at.but(skipped_advisories=frozenset(one.record["id"] for one in exposures(pins)) - advisories)
+        return lint_by(rules, at, notes_possible=before is not None), trace
 
     if choice.is_range or basis.is_upgrade:
         from ds_lint.linter import release_ranges  # one release of each library does without
 
         report = (release_ranges.upgraded if basis.is_upgrade else release_ranges.linted)(choice, lint_at)
     else:
-        report = lint_by(rules)
+        report = lint_by(rules, notes_possible=True)
     is_elsewhere = any(finding.is_elsewhere for finding in report.findings)
     if document.issues or document.language != "json" or is_elsewhere:  # no clean JSON has a comment
         suppress(report, engine.default_rules() if rules is None else rules, lint_by)

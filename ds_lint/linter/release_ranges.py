@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
+    from ds_lint.knowledge.keys import Target
     from ds_lint.knowledge.trace import Trace
     from ds_lint.linter.choice import Choice
     from ds_lint.targets.pin import Library
 
-    Lint = Callable[..., tuple[FileReport, Trace]]  # for a target, with an older one to compare it with
+    # For a target, with an older one to compare it with, and the advisories that may be reported if not all.
+    Lint = Callable[..., tuple[FileReport, Trace]]
     Problem = tuple[object, ...]
     Identity = tuple[object, ...]
 
@@ -42,8 +44,14 @@ def linted(choice: Choice, lint_at: Lint, *, is_upgrade: bool = False) -> FileRe
     """
     report, trace = lint_at(choice.newest, choice.oldest)
     held: dict[Identity, _Held] = {}
+    # One that the newest releases do not reach is not reported of the range.
+    advisories = None if is_upgrade else {finding.advisory for finding in report.findings if finding.advisory}
+
+    def lint_older(target: Target) -> tuple[FileReport, Trace]:
+        return lint_at(target, None, advisories)
+
     for library in LIBRARIES:
-        for releases, findings in _along(library, choice, report.findings, trace, lint_at):
+        for releases, findings in _along(library, choice, report.findings, trace, lint_older):
             for finding in findings:
                 held.setdefault(_identity(finding), _Held(finding)).releases[library].update(releases)
     newest = {_identity(finding) for finding in report.findings}

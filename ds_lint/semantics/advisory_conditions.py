@@ -47,6 +47,7 @@ _DID: tuple[StackTable, ...] = ("inserts", "overwrites")
 _BY_STAGE = (_ZERO, "overlap_comm")
 
 _conditions: dict[str, Condition] = {}  # each is evaluated for every config
+_arguments: dict[str, tuple[Any, ...]] = {}  # of calls, by their text
 
 
 def holds(config: Config, condition: str) -> bool | Unknown:
@@ -72,10 +73,17 @@ def _in_words(name: str) -> str:
     if not rest:
         argument = name.removeprefix(_ARGUMENTS)
         return _WORDS.get(name) or (f"the training argument {argument}" if argument != name else name)
-    words = ast.literal_eval(f"({rest.removesuffix(')')},)")
+    words = _arguments_of(rest)
     if function == "keyword":
         return f"`{words[1]}` of {words[0]} in the script"
     return _WORDS_OF_FUNCTIONS[function].format(*words)
+
+
+def _arguments_of(rest: str) -> tuple[Any, ...]:
+    """The arguments in the text of a call after its first parenthesis."""
+    if rest not in _arguments:
+        _arguments[rest] = ast.literal_eval(f"({rest.removesuffix(')')},)")
+    return _arguments[rest]
 
 
 def _condition(text: str) -> Condition:
@@ -105,8 +113,13 @@ def _condition_of(node: ast.expr) -> Condition:
 
 def _joined(operands: list[Condition], *, decides: bool) -> Condition:
     def join(names: Lookup) -> bool | Unknown:
-        values = [one(names) for one in operands]
-        return decides if decides in values else UNKNOWN if UNKNOWN in values else not decides
+        answer: bool | Unknown = not decides
+        for one in operands:
+            value = one(names)
+            if value is decides:
+                return decides
+            answer = UNKNOWN if value is UNKNOWN else answer
+        return answer
 
     return join
 
@@ -125,15 +138,19 @@ def _looked_up(config: Config, name: str) -> Any:
         return _argument(config, name.removeprefix(_ARGUMENTS))
     function, _, rest = name.partition("(")
     if rest:
-        words = ast.literal_eval(f"({rest.removesuffix(')')},)")
-        return FUNCTIONS[function](config, *words) if function in FUNCTIONS else UNKNOWN
+        return FUNCTIONS[function](config, *_arguments_of(rest)) if function in FUNCTIONS else UNKNOWN
     path = tuple(name.split("."))
-    if path[0] in config.knowledge.root.names():
+    if _has(config, path[0]):
         return _key(config, path)
     return None if path[0] in tables.load("deepspeed")["root"]["keys"] else UNKNOWN  # a key of other releases
 
 
 # ------------------------------------------------------------------------------------------------------------ keys
+
+
+def _has(config: Config, name: str) -> bool:
+    """Whether the target's release has a key; to ask for the names of all would make the answer depend on each."""
+    return config.knowledge.root.child(name) is not None
 
 
 def _key(config: Config, path: KeyPath) -> Any:
@@ -215,7 +232,7 @@ def _parallel_size(name: str) -> Callable[[Config], Any]:
     path = tuple(name.split("."))
 
     def size(config: Config) -> Any:
-        value = _key(config, path) if path[0] in config.knowledge.root.names() else None
+        value = _key(config, path) if _has(config, path[0]) else None
         return value or 1
 
     return size

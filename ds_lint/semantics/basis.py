@@ -22,7 +22,7 @@ class Basis:
     ``before`` is what an older release knows that the newest is compared with: the one that is upgraded from
     (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation. ``pins`` has what is
     pinned of the libraries and of what they import. ``copies`` are the fields of the frameworks that projects carry, as
-    far as they have been read. ``skipped_advisories`` are the ids of those that the user does not want to hear of.
+    far as they have been read. ``skipped_advisories`` are the ids of those that are not reported.
     """
 
     __slots__ = (

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.advisories import exposures, facts_of
-from ds_lint.record import Record, field
 from ds_lint.semantics.advisory_conditions import holds, unknown_names
 from ds_lint.semantics.config import once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.knowledge.advisories import Exposure
     from ds_lint.knowledge.records import StackLibrary
     from ds_lint.semantics.config import Config
 
 _OF_STACKS: tuple[StackLibrary, ...] = ("transformers", "accelerate")
-
-
-class Reached(Record):
-    """The advisories that certainly apply, and by id what is not known of those that may."""
-
-    certain: list[Exposure] = field(factory=list)
-    unknown: dict[str, list[str]] = field(factory=dict)
 
 
 def _note_releases(config: Config, exposure: Exposure) -> None:
@@ -34,23 +27,37 @@ def _note_releases(config: Config, exposure: Exposure) -> None:
 
 
 @once
-def reached(config: Config) -> Reached:
-    """The advisories of the pinned releases that are not ruled out by the config and what is known beside it."""
-    found = Reached()
-    for exposure in exposures(config.basis.pins):
-        record = exposure.record
-        stacks = record.get("stacks", config.stacks)
-        known = [stack for stack in config.stacks if stack in stacks]
-        holding = holds(config, record["when"]) if known else False
-        if holding is False:
-            continue
-        is_of_stacks = len(known) == len(config.stacks)
-        if exposure.is_certain and holding is True and is_of_stacks:
-            found.certain.append(exposure)
+def certain(config: Config) -> list[Exposure]:
+    """The advisories that all pinned releases have and that the config reaches, whoever loads it."""
+    found = []
+    for exposure in _reportable(config):
+        is_of_stacks = len(_stacks(config, exposure)) == len(config.stacks)
+        if exposure.is_certain and is_of_stacks and holds(config, exposure.record["when"]) is True:
+            found.append(exposure)
             _note_releases(config, exposure)
+    return found
+
+
+def possible(config: Config) -> dict[str, list[str]]:
+    """What is not known, by the ids of the other advisories that neither the pins nor the config rule out."""
+    reached = [exposure.record["id"] for exposure in certain(config)]
+    found = {}
+    for exposure in _reportable(config):
+        record, stacks = exposure.record, _stacks(config, exposure)
+        if record["id"] in reached or not stacks or (holding := holds(config, record["when"])) is False:
             continue
         unknown = [f"the release of {library}" for library in exposure.undecided]
-        unknown += [] if is_of_stacks else ["the stack"]
+        unknown += [] if len(stacks) == len(config.stacks) else ["the stack"]
         unknown += [] if holding is True else unknown_names(config, record["when"])
-        found.unknown[record["id"]] = list(dict.fromkeys(unknown))
+        found[record["id"]] = list(dict.fromkeys(unknown))
     return found
+
+
+def _reportable(config: Config) -> list[Exposure]:
+    return [one for one in exposures(config.basis.pins) if one.record["id"] not in config.basis.skipped_advisories]
+
+
+def _stacks(config: Config, exposure: Exposure) -> list[Stack]:
+    """The possible stacks that have the defect."""
+    affected = exposure.record.get("stacks", config.stacks)
+    return [stack for stack in config.stacks if stack in affected]

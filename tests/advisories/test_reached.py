@@ -11,7 +11,7 @@ from ds_lint.knowledge.keys import Target
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter.choice import choose
 from ds_lint.semantics.advisory_conditions import holds, unknown_names
-from ds_lint.semantics.reached_advisories import reached
+from ds_lint.semantics.reached_advisories import certain, possible
 from ds_lint.source import documents
 from ds_lint.targets.pin import Pin
 
@@ -53,8 +53,8 @@ def test_a_config_that_does_not_reach_it_is_not_reported():
 def test_without_a_release_nothing_is_said():
     assert not found(ACCUMULATING)
     config = config_of_dict(ACCUMULATING, stack="deepspeed")
-    assert not reached(config).certain
-    assert not reached(config).unknown
+    assert not certain(config)
+    assert not possible(config)
 
 
 def test_a_range_counts_if_all_of_it_has_the_defect():
@@ -65,18 +65,18 @@ def test_a_range_counts_if_all_of_it_has_the_defect():
 def test_a_floor_means_the_newest_release():
     assert not found(ACCUMULATING, deepspeed=">=0.17.6") & {LOST_GRADIENTS}
     config = config_of_dict(ACCUMULATING, stack="deepspeed", pins=pinned(deepspeed=">=0.17.6"))
-    assert LOST_GRADIENTS not in reached(config).unknown
+    assert LOST_GRADIENTS not in possible(config)
 
 
 def test_a_range_with_some_of_it_is_possible():
     config = config_of_dict(ACCUMULATING, stack="deepspeed", pins=pinned(deepspeed=">=0.17.5,<0.18.3"))
-    assert reached(config).unknown[LOST_GRADIENTS] == ["the release of deepspeed"]
+    assert possible(config)[LOST_GRADIENTS] == ["the release of deepspeed"]
 
 
 def test_an_auto_that_nothing_fills_leaves_it_possible():
     config = {**ACCUMULATING, "gradient_accumulation_steps": "auto"}
     filled = config_of_dict(config, target=Target("0.18.2"), stack="trainer", pins=pinned(deepspeed="==0.18.2"))
-    assert reached(filled).unknown[LOST_GRADIENTS] == ["gradient_accumulation_steps"]
+    assert possible(filled)[LOST_GRADIENTS] == ["gradient_accumulation_steps"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_is_installed_is_not_combined_with_what_a_file_pins():
     certain = {one.record["id"] for one in advisories.exposures(pinned(deepspeed="==0.15.4", torch="==2.6.0"))}
     assert pair in certain
     config = config_of_dict(resuming, target=Target("0.15.4"), stack="deepspeed", pins=apart)
-    assert "the release of torch" in reached(config).unknown[pair]
+    assert "the release of torch" in possible(config)[pair]
 
 
 def test_of_a_range_a_defect_that_some_releases_do_not_reach_is_not_reported():
