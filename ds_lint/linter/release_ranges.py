@@ -44,8 +44,8 @@ def linted(choice: Choice, lint_at: Lint, *, is_upgrade: bool = False) -> FileRe
     """
     report, trace = lint_at(choice.newest, choice.oldest)
     held: dict[Identity, _Held] = {}
-    # One that the newest releases do not reach is not reported of the range.
-    advisories = None if is_upgrade else {finding.advisory for finding in report.findings if finding.advisory}
+    # What the newest releases do not reach is reported neither of the range nor as new.
+    advisories = {finding.advisory for finding in report.findings if finding.advisory}
 
     def lint_older(target: Target) -> tuple[FileReport, Trace]:
         return lint_at(target, None, advisories)

@@ -56,7 +56,7 @@ def holds(config: Config, condition: str) -> bool | Unknown:
 
 
 def unknown_names(config: Config, condition: str) -> list[str]:
-    """The facts that a condition asks for and that are not known, in words."""
+    """The facts that a condition reads and that are not known, in words."""
     found: dict[str, None] = {}
 
     def value(name: str) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ds_lint.knowledge.advisories import advisories, affected_releases, known_releases
 from ds_lint.knowledge.keys import Target, knowledge
-from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.record import Record, field
 from ds_lint.semantics import configs
-from ds_lint.semantics.advisory_conditions import holds
+from ds_lint.semantics.reached_advisories import reaches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
     from ds_lint.source.document import Document
 
@@ -46,18 +46,17 @@ def defects(library: str, since: str, linted: Iterable[tuple[Document, LintConte
     }
     reached: dict[str, bool] = {}
     for document, context in linted:
-        for id_, (record, affected) in alone.items():
-            if reached.get(id_) or id_ in context.basis.skipped_advisories:
-                continue
-            target = Target(**{library: affected[-1]})
-            for basis in context.bases(document):
-                config = configs.from_document(document, basis.but(knowledge=knowledge(target)))
-                stacks = [stack for stack in config.stacks if stack in record.get("stacks", config.stacks)]
-                holding = holds(config, record["when"]) if stacks else False
-                if holding is True and len(stacks) == len(config.stacks):
-                    reached[id_] = True
-                elif holding is True or holding is UNKNOWN:
-                    reached.setdefault(id_, False)
+        for basis in context.bases(document):
+            at: dict[str, Config] = {}
+            for id_, (record, affected) in alone.items():
+                if reached.get(id_) or id_ in basis.skipped_advisories:
+                    continue
+                if (last := affected[-1]) not in at:
+                    target = Target(**{library: last})
+                    at[last] = configs.from_document(document, basis.but(knowledge=knowledge(target)))
+                answer = reaches(at[last], record)
+                if answer is not False:
+                    reached[id_] = answer is True
     for id_, is_certain in reached.items():
         for release in alone[id_][1]:
             (found.certain if is_certain else found.possible)[release].append(id_)

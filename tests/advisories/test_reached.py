@@ -121,8 +121,8 @@ def test_what_is_installed_is_not_combined_with_what_a_file_pins():
     pair = "DSA-2026-0052"  # DeepSpeed before 0.16.0 with torch 2.6.0 and newer
     torch = Pin("torch", "==2.6.0", "installed", is_installed=True)
     apart = {**pinned(deepspeed="==0.15.4"), "torch": torch}
-    certain = {one.record["id"] for one in advisories.exposures(pinned(deepspeed="==0.15.4", torch="==2.6.0"))}
-    assert pair in certain
+    together = {one.record["id"] for one in advisories.exposures(pinned(deepspeed="==0.15.4", torch="==2.6.0"))}
+    assert pair in together
     config = config_of_dict(resuming, target=Target("0.15.4"), stack="deepspeed", pins=apart)
     assert "the release of torch" in possible(config)[pair]
 
