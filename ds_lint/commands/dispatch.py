@@ -120,7 +120,7 @@ def run_convert(options: Namespace) -> int:
 
 
 def run_memory(options: Namespace) -> int:
-    """Print what a run takes of GPUs, hosts and NVMe."""
+    """Print what a run needs on GPUs, hosts and NVMe."""
     from ds_lint.commands.memory import memory
 
     return memory(_options(options), MemoryOptions.of(options))

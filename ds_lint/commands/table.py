@@ -149,8 +149,8 @@ COMMANDS = (
     ),
     Command(
         "memory",
-        "estimate what a run takes of GPUs, hosts and NVMe",
-        "Estimate what a training run takes of each GPU, each host and NVMe, by kind, and\n"
+        "estimate what a run needs on GPUs, hosts and NVMe",
+        "Estimate what a training run needs on each GPU, each host and NVMe, by kind, and\n"
         "whether it fits. Nothing is started, and torch is not needed. Ranks, model and\n"
         "training arguments come from the launches of the project if they are found.",
         dispatch.run_memory,
