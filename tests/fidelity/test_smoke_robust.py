@@ -384,6 +384,16 @@ def test_a_lock_of_a_killed_rank_is_removed(start, tmp_path):
     run.assert_nothing_left(logs=1)
 
 
+def test_without_a_variable_locks_are_looked_for_where_torch_builds(monkeypatch, tmp_path):
+    from torch.utils import cpp_extension
+
+    monkeypatch.delenv("TORCH_EXTENSIONS_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    built = cpp_extension._get_build_directory("fused_adam", verbose=False)  # made by the call
+    open(f"{built}/lock", "wb").close()
+    assert locks.abandoned() == {"fused_adam": f"{built}/lock"}
+
+
 def test_a_lock_that_a_builder_holds_is_not_stale(tmp_path):
     lock = str(tmp_path / "lock")
     with open(lock, "wb"):
