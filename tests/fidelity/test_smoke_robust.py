@@ -384,14 +384,27 @@ def test_a_lock_of_a_killed_rank_is_removed(start, tmp_path):
     run.assert_nothing_left(logs=1)
 
 
-def test_without_a_variable_locks_are_looked_for_where_torch_builds(monkeypatch, tmp_path):
-    from torch.utils import cpp_extension
+WHERE_TORCH_BUILDS = """
+import json
+from torch.utils import cpp_extension
+from ds_lint.smoke.processes import locks
 
-    monkeypatch.delenv("TORCH_EXTENSIONS_DIR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    built = cpp_extension._get_build_directory("fused_adam", verbose=False)  # made by the call
-    open(f"{built}/lock", "wb").close()
-    assert locks.abandoned() == {"fused_adam": f"{built}/lock"}
+built = cpp_extension._get_build_directory("fused_adam", verbose=False)  # made by the call
+open(built + "/lock", "wb").close()
+print(json.dumps([built, locks.abandoned()]))
+"""
+
+
+def test_without_a_variable_locks_are_looked_for_where_torch_builds(tmp_path):
+    """In a process of its own: torch imports setuptools, which fails where distutils is already imported."""
+    environment = clean_environment() | {"PYTHONPATH": ROOT, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("TORCH_EXTENSIONS_DIR", None)
+    out = subprocess.run(
+        [sys.executable, "-c", WHERE_TORCH_BUILDS], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    built, abandoned = json.loads(out)
+    assert built.startswith(str(tmp_path))
+    assert abandoned == {"fused_adam": f"{built}/lock"}
 
 
 def test_a_lock_that_a_builder_holds_is_not_stale(tmp_path):
