@@ -18,6 +18,11 @@ def clean_environment():
     return kept | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
 
 
+def outside_environment():
+    """The environment variables without those of an activated environment, whose releases ds-lint would look up."""
+    return {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "CONDA_PREFIX")}
+
+
 def write_into(folder):
     """A function that writes files below a folder: a text as it is, anything else as JSON."""
 

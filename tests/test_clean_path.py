@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import outside_environment
 
 import ds_lint
 from ds_lint import clean_path, cli
@@ -52,7 +53,7 @@ def checked(root, how="fast"):
     """What a check has searched for, and the modules that it has imported."""
     clean = shutil.copy(ROOT / "examples" / "clean.json", root.parent)
     command = [sys.executable, "-I", "-S", "-c", CHECK, root, clean, how]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=outside_environment(), capture_output=True, text=True, check=True)
     searched, modules = json.loads(done.stderr)
     return {name for name in searched if name.startswith("ds_lint.")}, modules
 

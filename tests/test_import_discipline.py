@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+from command_line import outside_environment
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGE = os.path.join(ROOT, "ds_lint")
@@ -171,7 +172,7 @@ def test_settings_cost_a_clean_check_no_slow_import(tmp_path):
 
 def assert_clean_run_without(unwanted, *words):
     command = [sys.executable, "-I", "-S", "-c", CLEAN_CHECK, ROOT, *words]  # -S: what site imports is not ours
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, env=outside_environment(), capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     imported = set(result.stderr.split())
     assert "ds_lint.checks.zero" in imported

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from command_line import outside_environment
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -35,8 +36,9 @@ NEVER = {"argparse", "dataclasses", "importlib.metadata", "pathlib", "typing"}
 )
 def test_the_parsers_that_a_project_needs(project, files, parsers):
     command = [sys.executable, "-I", "-S", "-c", LOOK, ROOT]  # -S: what site imports is not ours
-    outside = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "CONDA_PREFIX")}
-    result = subprocess.run(command, cwd=project(files), env=outside, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, cwd=project(files), env=outside_environment(), capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, result.stderr
     imported = set(result.stderr.split())
     assert "ds_lint.targets.distributions" in imported
