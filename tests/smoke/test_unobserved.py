@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from ds_lint.launches.launchers import is_launcher
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.processes.leftovers import processes_of
-from ds_lint.smoke.script import command_start, ending
+from ds_lint.smoke.script import command_start, ending, unobserved
+from ds_lint.smoke.script.unobserved import Lookout
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system lists no processes")
 
@@ -120,3 +122,20 @@ def test_a_python_without_torch_may_drop_the_hook(command):
     command.write("prepare.py", "import time; time.sleep(2)")
     assert command.unobserved("sh", "-c", "$PYTHON -I prepare.py") is None
     assert os.environ["PYTHON"] not in command.message
+
+
+def test_a_process_that_ends_during_the_look_is_not_reported(command, monkeypatch):
+    """What the system says of it afterwards is empty: no command line, no parent."""
+    command.write("train.py", f"{TORCH}print(flush=True)\ntime.sleep(60)\n")
+    train = [sys.executable, "-I", "train.py"]
+    with subprocess.Popen(train, stdout=subprocess.PIPE, start_new_session=True) as process:
+        process.stdout.readline()
+        assert Lookout(command.plan, process.pid).sees_one()
+
+        def ends(line):
+            process.kill()
+            process.wait()
+            return is_launcher(line)
+
+        monkeypatch.setattr(unobserved, "is_launcher", ends)
+        assert not Lookout(command.plan, process.pid).sees_one()

@@ -45,8 +45,11 @@ class Lookout:
         """The command lines of such processes."""
         folder = self._plan.own_folder
         for pid in {*processes_of(self._plan.folder), *_processes_in(self._session)} - _observed_in(folder):
-            if _has_torch(pid) and not is_launcher(_command_line(pid)) and not _is_of_observed(pid, folder):
-                yield _command_line(pid)
+            line = _command_line(pid)
+            if not _has_torch(pid) or is_launcher(line) or _is_of_observed(pid, folder):
+                continue
+            if _command_line(pid) == line:  # else it has ended meanwhile, and what was read of it may be from after
+                yield line
 
 
 def _observed_in(folder: str) -> set[int]:
