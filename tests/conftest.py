@@ -139,7 +139,7 @@ def run(tmp_path):
             env=clean_environment() | environment,
             encoding="utf-8",
             check=False,
-            timeout=60,  # a hang; a busy machine takes ten seconds for hundreds of files
+            timeout=300,  # a hang; on a busy machine, hundreds of files take a minute
             preexec_fn=prepare,
         )
 
