@@ -840,6 +840,79 @@ class Pairs(TypedDict):
     conflicts: list[PairConflict]
 
 
+class SymptomKind(TypedDict):
+    """Where a text of a log is found, and what shows that it is."""
+
+    id: str
+    where: Literal["exception", "line", "last", "end", "exit", "course"]
+    examples: list[str]
+
+
+class SymptomRecord(SymptomKind, total=False):
+    """A text of a log, and what it means: symptoms.json."""
+
+    role: Literal["cause", "victim", "wrapper", "release", "fact", "well"]
+    library: str
+    anchor: str  # a text that a line must have
+    raises: str  # a regular expression for the name of the class
+    pattern: str  # one for the message, the line, or the words of an exit
+    frames: str  # one for "module:function" of a frame
+    innermost: str  # one for that of the innermost frame
+    message: str
+    help: str
+    codes: list[str]
+    confidence: Literal["certain", "likely", "possible"]
+    beside: list[str]
+    over: str  # a regular expression for a later line that shows that a log did not end waiting
+    words: list[str]
+    by: str
+    reason: str
+    signal: int
+
+
+class SymptomStore(TypedDict):
+    """What texts of logs mean: symptoms.json."""
+
+    about: str
+    symptoms: list[SymptomRecord]
+
+
+class ExceptionPlace(TypedDict):
+    """Which function raises what, and what shows it."""
+
+    function: str
+    raises: str
+    proof: Literal["source", "run"]
+
+
+class ExceptionEntry(ExceptionPlace, total=False):
+    """An exception, by the module that raises it: exceptions.json. What is not known is left out."""
+
+    message: list[str | None]  # literal pieces, None for what is filled in
+    since: str  # the first release that has it
+    until: str  # the first release without it
+    rules: list[str]
+    reason: str
+    because: str
+    through: str  # of a run: module and function of the innermost frame of a library of the stack
+    keys: list[str]
+    releases: list[str]
+
+
+class ReadReleases(TypedDict):
+    """The oldest and the newest release that were read."""
+
+    since: str
+    until: str
+
+
+class ExceptionStore(TypedDict):
+    """What the exceptions of the libraries mean: exceptions.json."""
+
+    releases: dict[str, ReadReleases]
+    modules: dict[str, list[ExceptionEntry]]
+
+
 class SourcePattern(TypedDict, total=False):
     """What a file of an affected release has, or is without."""
 
@@ -981,6 +1054,10 @@ class Loader(Protocol):
     def __call__(self, name: Literal["recipe_fields"]) -> RecipeFields: ...
     @overload
     def __call__(self, name: Literal["refusals"]) -> Refusals: ...
+    @overload
+    def __call__(self, name: Literal["exceptions"]) -> ExceptionStore: ...
+    @overload
+    def __call__(self, name: Literal["symptoms"]) -> SymptomStore: ...
     @overload
     def __call__(self, name: Literal["pairs"]) -> Pairs: ...
     @overload

@@ -46,8 +46,8 @@ def sites(tree: Path, module: str) -> list[Site]:
     parsed = ast.parse((tree / module).read_text(encoding="utf-8"))
     seen: Counter[tuple[str, Conditions, str, str]] = Counter()
     found = []
-    for function, when, node in _raising(parsed.body, "", ()):
-        place = (function, *_described(node, when))
+    for function, when, node in raised_in(parsed.body):
+        place = (function, *described(node, when))
         found.append(Site(module, *place, seen[place], node.lineno, node.end_lineno or node.lineno))
         seen[place] += 1
     if missed := _lines(parsed) - {site.line for site in found}:
@@ -72,10 +72,11 @@ def sites_of(tree: Path, modules: Sequence[str], known: Mapping[str, int]) -> li
 
 def count(path: Path) -> int:
     """How many sites a file has."""
-    return sum(1 for _ in _raising(ast.parse(path.read_text(encoding="utf-8")).body, "", ()))
+    return sum(1 for _ in raised_in(ast.parse(path.read_text(encoding="utf-8")).body))
 
 
-def _described(node: ast.Raise | ast.Assert, when: Conditions) -> tuple[Conditions, str, str]:
+def described(node: ast.Raise | ast.Assert, when: Conditions) -> tuple[Conditions, str, str]:
+    """The conditions of a statement, the type that it raises and the source of the message."""
     if isinstance(node, ast.Assert):
         return (*when, ast.unparse(negated(node.test))), "AssertionError", ast.unparse(node.msg) if node.msg else ""
     raised = node.exc
@@ -84,35 +85,36 @@ def _described(node: ast.Raise | ast.Assert, when: Conditions) -> tuple[Conditio
     return when, ast.unparse(raised) if raised else "", ""
 
 
-def _raising(
-    body: list[ast.stmt], function: str, when: Conditions
+def raised_in(
+    body: list[ast.stmt], function: str = "", when: Conditions = ()
 ) -> Iterator[tuple[str, Conditions, ast.Raise | ast.Assert]]:
+    """Each statement of a body that raises, with the function around it and the conditions there."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             if not _is_abstract(node):
-                yield from _raising(node.body, f"{function}.{node.name}".lstrip("."), ())
+                yield from raised_in(node.body, f"{function}.{node.name}".lstrip("."))
         elif isinstance(node, ast.Assert) or (isinstance(node, ast.Raise) and node.exc is not None):
             yield function, when, node
         elif isinstance(node, ast.If):
-            yield from _raising(node.body, function, (*when, ast.unparse(node.test)))
-            yield from _raising(node.orelse, function, (*when, ast.unparse(negated(node.test))))
+            yield from raised_in(node.body, function, (*when, ast.unparse(node.test)))
+            yield from raised_in(node.orelse, function, (*when, ast.unparse(negated(node.test))))
         elif isinstance(node, ast.Match):
             for case in node.cases:
-                yield from _raising(
+                yield from raised_in(
                     case.body, function, (*when, ast.unparse(node.subject) + " is " + ast.unparse(case.pattern))
                 )
         elif isinstance(node, ast.Try):
-            yield from _raising(node.body, function, when)
+            yield from raised_in(node.body, function, when)
             for handler in node.handlers:
                 caught = ast.unparse(handler.type) if handler.type else "anything"
-                yield from _raising(handler.body, function, (*when, f"except {caught}"))
-            yield from _raising(node.orelse, function, when)
-            yield from _raising(node.finalbody, function, when)
+                yield from raised_in(handler.body, function, (*when, f"except {caught}"))
+            yield from raised_in(node.orelse, function, when)
+            yield from raised_in(node.finalbody, function, when)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-            yield from _raising(node.body, function, when)
-            yield from _raising(node.orelse, function, when)
+            yield from raised_in(node.body, function, when)
+            yield from raised_in(node.orelse, function, when)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
-            yield from _raising(node.body, function, when)
+            yield from raised_in(node.body, function, when)
 
 
 def _lines(parsed: ast.AST) -> set[int]:

@@ -65,6 +65,10 @@ def _of_pairs() -> Mapping[str, str]:
     return {**content["compared"], **{library: known[-1] for library, known in content["releases"].items()}}
 
 
+def _of_exceptions() -> Mapping[str, str]:
+    return {library: read["until"] for library, read in _read("schemas/exceptions.json")["releases"].items()}
+
+
 def _of_environment() -> Mapping[str, str]:
     libraries = _read("schemas/environment.json")["libraries"]
     return {name: libraries[name]["releases"][-1] for name in ("torch", "deepspeed", "accelerate", "transformers")}
@@ -91,6 +95,7 @@ READ = (
     Step("Options of launchers", ("tools.launcher_options", "--write"), _of_launchers, "schemas/launchers.json"),
     Step("Environment variables", ("tools.extract.environment",), _of_environment, keeps_downloads=True),
     Step("Releases that do not work together", ("tools.pairs",), _of_pairs, "schemas/pairs.json", keeps_downloads=True),
+    Step("What exceptions mean", ("tools.exceptions",), _of_exceptions, is_checked=True, keeps_downloads=True),
 )  # fmt: skip
 
 
