@@ -189,6 +189,32 @@ _EVERY = (
 )
 _MODEL_BESIDE = (("model/config.json", MODEL),)
 
+_LOGS = (
+    (
+        "[2024-03-11 09:12:08,331] [INFO] [launch.py:163:main] dist_world_size=2\n"
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/p/train.py", line 25, in <module>\n'
+        "[rank1]:     engine.step()\n"
+        '[rank1]:   File "/e/lib/python3.11/site-packages/deepspeed/runtime/config.py", line 9, in _batch_assertion\n'
+        "[rank1]: AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
+        "gradient_acc_step * world_size 4 != 2 * 1 * 1\n"
+        "  5%|▌         | 1/20 [00:01<00:19,  1.0it/s]{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05}\r\n"
+        "['python', '-u', 'train.py', '--local_rank=1'] exits with return code = -9\n"
+    ),
+    (
+        "2026-11-26T15:14:00.137Z stderr F Failures:\n[1]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : -15 (pid: 7)\n"
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 6)\n"
+        "\x1b[31m[rank0]:\x1b[0m torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.74 GiB (GPU 5; 23.70 GiB)\n"
+        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 2, reducing to 1\nstep 3 loss 0.25\n"
+    ),
+    (
+        "╭──── Traceback (most recent call last) ────╮\n│ /p/train.py:12 in <module>                │\n"
+        "│ /e/site-packages/deepspeed/runtime/config.p │\n│ y:134 in _batch_assertion                 │\n"
+        "╰───────────────────────────────────────────╯\nKeyError: 'inputs'\n\n"
+        "During handling of the above exception, another exception occurred:\n\n> Traceback (most recent call last):\n"
+        '>   File "a.py", line 1\n> SyntaxError: invalid syntax\nslurmstepd-n1: error: *** JOB 9 ON n1 CANCELLED AT 1 ***\n'
+    ),
+)
 SURFACES = (
     Surface("json", "json", "ds.json", _EVERY, _MODEL_BESIDE),
     Surface(
@@ -572,6 +598,15 @@ SURFACES = (
         (("ds.json", PLAIN),),
         None,
         ("8", "A100-80GB", "80GB", "7B", "0.16", "DS1,DS2", "a/b.json", "64,128", "*.json", "meta-llama/Llama-2-7b"),
+    ),
+    Surface(
+        "log",
+        "",
+        "train.log",
+        (("doctor", "train.log"), ("doctor", "train.log", ".", "--output-format", "json")),
+        (("ds.json", PLAIN), ("run.sh", RUN), ("train.py", TRAIN)),
+        None,
+        _LOGS,
     ),
     Surface(
         "command line",

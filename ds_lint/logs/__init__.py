@@ -1,0 +1,1 @@
+"""What the log of a run says: exceptions, ranks, phases, exits, the course of the loss."""
