@@ -287,7 +287,9 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     """
     launch, stage, ranks = config.facts.launch, config.member("zero_optimization", "stage"), config.world_size
     checkpoint = launch.checkpoint if launch is not None else None
-    if launch is None or checkpoint is None or stage is None or ranks is None or checkpoint.ranks == ranks:
+    if launch is None or checkpoint is None or stage is None or ranks is None:
+        return
+    if checkpoint.ranks is None or checkpoint.ranks == ranks:
         return
     if not zero_stage(config) or _may_load_other_ranks(config):
         return

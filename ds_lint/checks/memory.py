@@ -116,7 +116,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
         key,
         span,
         f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
-        f"{shortage.amount} per GPU{shortage.when}, but {gpu.name} has {gibibytes(gpu.memory)}: the run is "
+        f"{shortage.amount} per GPU{shortage.when}, but {gpu.in_words} has {gibibytes(gpu.memory)}: the run is "
         f"{'' if shortage.is_certain else 'likely to be '}out of memory",
         RISK,
         help=_help(config, advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage, needs)

@@ -14,7 +14,7 @@ from ds_lint.semantics.features import (
     set_argument,
     zero_stage,
 )
-from ds_lint.semantics.related import beside, given_at
+from ds_lint.semantics.related import beside, given_at, launched, place_of_launch
 from ds_lint.semantics.swapping import SECTION, buffer_count, buffers_of_adam, pipelines, swaps_optimizer
 from ds_lint.source.spelling import AUTO
 
@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.checkpoints.record import ResumeAnswer
     from ds_lint.diagnostics.finding import Severity
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.config import Config
@@ -293,7 +294,8 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
     severity: Severity
     if config.knowledge.does("nvme-states-are-loaded-in-part"):
         resumed = _resumed(config)
-        severity = "warning" if resumed else "info"  # a run that does not resume loses nothing
+        # A run that does not resume loses nothing.
+        severity = "warning" if resumed or _has_checkpoint(config) else "info"
         what = "resuming restarts Adam's step count and loses weights and moments below 1 MiB, which are not on NVMe"
     elif config.knowledge.does("nvme-states-are-not-saved"):
         severity = "warning"
@@ -312,6 +314,12 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
         severity=severity,
         related=given_at(resumed, "resume_from_checkpoint") if resumed else [],
     )
+
+
+def _has_checkpoint(config: Config) -> bool:
+    """Whether the launch resumes from a checkpoint that is in the project."""
+    launch = config.facts.launch
+    return launch is not None and launch.checkpoint is not None
 
 
 def _resumed(config: Config) -> Argument | None:
@@ -363,7 +371,8 @@ def moments_rounded_on_resume(config: Config) -> Iterator[Problem]:
         if not _has_moments_in_fp32(config, section) or not config.knowledge.does("moments-are-cast-on-loading"):
             return
         resumed = _resumed(config)
-        severity: Severity = "warning" if resumed else "info"  # a run that does not resume loses nothing
+        # A run that does not resume loses nothing.
+        severity: Severity = "warning" if resumed or _has_checkpoint(config) else "info"
         is_fp16 = section == "fp16"
         yield Problem(
             (section, name),
@@ -426,3 +435,56 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         related=[*beside(config, ZERO, "stage"), *related],
         fix=edits.deletion(config, path, "unsafe"),
     )
+
+
+@rule(
+    "DS713",
+    "checkpoint-cannot-be-loaded",
+    severity="error",
+    effects=("rejected", "wrong-result"),
+    elsewhere=True,
+)
+def checkpoint_cannot_be_loaded(config: Config) -> Iterator[Problem]:
+    """A checkpoint of the project that is broken, of weights alone, or saved with other settings.
+
+    Sources: ``load_checkpoint`` in ``deepspeed/runtime/engine.py``, ``deepspeed_load_checkpoint`` in
+    ``transformers/integrations/deepspeed.py``.
+    """
+    launch = config.facts.launch
+    checkpoint = launch.checkpoint if launch is not None else None
+    if launch is None or checkpoint is None or checkpoint.saved is None or config.stack not in ("deepspeed", "trainer"):
+        return
+    from ds_lint.checkpoints.resumed_config import differences
+    from ds_lint.checkpoints.resumption import answer
+    from ds_lint.semantics.resumed_settings import resumed_config
+
+    resumed = resumed_config(config)
+    saved = (checkpoint.universal if resumed.loads_universal else None) or checkpoint.saved
+    found = differences(saved, resumed)
+    given = answer(saved, checkpoint.folder, None, None, found)
+    if given is None or given.status == "yes" or is_on(config, "checkpoint", "use_node_local_storage"):
+        return
+    if config.stack == "deepspeed" and given.is_of_trainer:
+        return
+    raises = given.raises_in(config.stack)
+    place = launch.resumption.place if launch.resumption is not None else None
+    key, span = place_of_launch(config)
+    yield Problem(
+        key,
+        span,
+        f"the launch resumes from `{checkpoint.path}`, which does not load{'' if raises else ', and nothing raises'}",
+        rejected("train") if raises else WRONG_RESULT,
+        help=f"{given.why[0].upper()}{given.why[1:]}. {_advice(given)} `ds-lint checkpoint` lists its files.",
+        label="has to fit the checkpoint",
+        related=[
+            *(launch.related(place, "resumes") if place is not None else []),
+            launched(launch, "resumes from a folder of the project"),
+        ],
+        subject=(checkpoint.path, given.why),
+    )
+
+
+def _advice(given: ResumeAnswer) -> str:
+    if given.status == "convert":
+        return f"Convert it with `{given.command}`."
+    return "Resume from a whole checkpoint, with the settings that it was saved with."

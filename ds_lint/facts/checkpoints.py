@@ -1,42 +1,53 @@
-"""Checkpoints of DeepSpeed in a project: on how many ranks each was written."""
+"""Checkpoints in a project that launches resume from: what is in them, and on how many ranks each was written."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-# ``_get_zero_ckpt_name`` in deepspeed/runtime/engine.py; 0.3 wrote no underscore before ``optim``.
-_STATES = re.compile(r"(?:bf16_|fp16_)?zero_pp_rank_(\d+)_mp_rank_(\d+)_?optim_states\.pt")
+if TYPE_CHECKING:
+    from ds_lint.checkpoints.record import SavedFolder
+
 _OF_TRAINER = re.compile(r"checkpoint-(\d+)")
 
 
 class Checkpoint(NamedTuple):
-    """The states that data-parallel ``ranks`` have written into a folder."""
+    """What is in a folder; ``ranks`` is None if they are not those of data parallelism alone, or save no partitions.
 
-    path: str
-    ranks: int
+    ``universal`` is the universal checkpoint, if the folder has both.
+    """
+
+    path: str  # of the tag
+    folder: str  # that has the tag
+    ranks: int | None
+    saved: SavedFolder | None = None
+    universal: SavedFolder | None = None
 
 
 def checkpoint_in(folder: str, *, tag: str | None = None, is_last: bool = False) -> Checkpoint | None:
-    """The checkpoint of a folder; None if it has none, or the ranks are not those of data parallelism alone.
+    """The checkpoint of a folder; None if it has nothing that is known, or nothing that was fetched.
 
     With ``is_last`` the folder has checkpoints of the Trainer, of which the last counts.
     """
-    try:
-        if is_last:
+    from ds_lint.checkpoints.kinds import saved_folder  # few launches resume from a folder of the project
+
+    if is_last:
+        try:
             steps = [int(match[1]) for name in os.listdir(folder) if (match := _OF_TRAINER.fullmatch(name))]
-            folder = os.path.join(folder, f"checkpoint-{max(steps)}") if steps else folder
-        if tag is None:
-            with open(os.path.join(folder, "latest"), encoding="utf-8") as file:
-                tag = file.read(1000).strip()
-        path = os.path.join(folder, tag)
-        names = os.listdir(path)
-    except (OSError, ValueError):
+        except (OSError, ValueError):
+            return None
+        folder = os.path.join(folder, f"checkpoint-{max(steps)}") if steps else folder
+    saved = saved_folder(folder, tag=tag, descends=False)
+    if saved.kind == "unknown" or any("Git LFS" in (file.why or "") for file in saved.files):
         return None
-    found = [match for name in names if (match := _STATES.fullmatch(name))]
-    ranks = {int(match[1]) for match in found}
-    is_parallel = any(int(match[2]) for match in found) or any(name.startswith("layer_") for name in names)
-    if is_parallel or not ranks or ranks != set(range(len(ranks))):
-        return None
-    return Checkpoint(path, len(ranks))
+    engine = saved.engine
+    path = folder if engine is None or not engine.tag else os.path.join(folder, engine.tag)
+    universal = saved if saved.kind == "universal" else saved_folder(folder, is_universal=True, tag=tag, descends=False)
+    return Checkpoint(
+        os.path.normpath(path),
+        os.path.normpath(folder),
+        saved.ranks if engine is not None and engine.has_partitions and saved.kind == "deepspeed" else None,
+        saved,
+        universal if universal.kind == "universal" else None,
+    )
