@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 _MIB = 2**20
-_PATIENCE = 20  # seconds; a driver that wakes many GPUs takes its time
+PATIENCE = 20  # seconds; a driver that wakes many GPUs takes its time
+_UNNAMED = "GPU"
 _BF16_SINCE = (8, 0)  # Ampere
 _LOOK_ALIKE = str.maketrans("oil", "011")  # letters that are typed for digits
 _SIZE = re.compile(r"([0-9]{1,6})(?:gi?b|g)?")
@@ -50,6 +51,11 @@ class Gpu:
         self.compute_capability = compute_capability
         self.supports_bf16 = supports_bf16
         self.origin = origin or name
+
+    @property
+    def in_words(self) -> str:
+        """Its name, or words if only its memory is known."""
+        return "the GPU" if self.name == _UNNAMED else self.name
 
 
 def named(name: str) -> Gpu:
@@ -82,7 +88,7 @@ def named(name: str) -> Gpu:
 def of_size(memory: int, kind: Gpu | None = None) -> Gpu:
     """A GPU with so many bytes of memory, of this kind if it is known."""
     if kind is None:
-        return Gpu("GPU", memory, None, supports_bf16=True, origin=f"a GPU with {memory / GIB:.4g} GiB")
+        return Gpu(_UNNAMED, memory, None, supports_bf16=True, origin=f"a GPU with {memory / GIB:.4g} GiB")
     return Gpu(
         kind.name,
         memory,
@@ -103,7 +109,7 @@ def all_here() -> list[Gpu]:
 
     query = ["nvidia-smi", "--query-gpu=name,memory.total,compute_cap", "--format=csv,noheader,nounits"]
     try:
-        answer = run(query, capture_output=True, text=True, timeout=_PATIENCE, check=True)  # noqa: S603 - fixed words
+        answer = run(query, capture_output=True, text=True, timeout=PATIENCE, check=True)  # noqa: S603 - fixed words
     except (OSError, SubprocessError):  # SubprocessError: no driver, or one older than this question
         return []
     return [gpu for line in answer.stdout.splitlines() if (gpu := _listed(line)) is not None]

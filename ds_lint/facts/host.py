@@ -11,6 +11,7 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MOST = 2**60  # more than a machine has
 _MEMINFO = "/proc/meminfo"
+_SHARED = "/dev/shm"  # noqa: S108 - on Linux
 _LIMITS = (  # of a container: cgroup v2 and v1
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -38,6 +39,15 @@ def free_memory() -> int | None:
     """The bytes that processes may take beside those that run; None where nothing tells."""
     known = [amount for amount in (_in_meminfo("MemAvailable"), _left_in_container()) if amount is not None]
     return min(known, default=None)
+
+
+def shared_memory() -> int | None:
+    """The bytes of /dev/shm, through which ranks and data loaders exchange tensors; None where there is none."""
+    try:
+        status = os.statvfs(_SHARED)
+    except (AttributeError, OSError):  # not on Windows
+        return None
+    return status.f_frsize * status.f_blocks
 
 
 def has_async_io() -> bool | None:

@@ -53,8 +53,7 @@ _NAMED = re.compile(
 
 def masked(text: str, known: Iterable[str] = ()) -> str:
     """The text with a mask for every secret; ``known`` are those of the files that it is about."""
-    for secret in sorted(known, key=len, reverse=True):
-        text = text.replace(secret, MASK)
+    text = _without(text, sorted(known, key=len, reverse=True))
     return _USER_OF_ADDRESS.sub(MASK, _TOKENS.sub(MASK, _NAMED.sub(_mask_value, text)))
 
 
@@ -78,14 +77,42 @@ def secrets_in(document: Document) -> set[str]:
     values = {
         member.value.value
         for path, member in walk(document.root)
-        if isinstance(member.value.value, str) and _is_name(path[-1])
+        if isinstance(member.value.value, str) and is_secret(path[-1])
     }
     return {value for value in values if len(value) >= _SHORTEST and value.lower() not in _NO_SECRETS}
 
 
-def _is_name(key: str) -> bool:
+def is_secret(key: str) -> bool:
     """Whether a key is the name of a secret."""
     return _IS_END.search(key[-_LONGEST_END:]) is not None and _IS_WORD.fullmatch(key) is not None
+
+
+def secrets_in_words(words: Iterable[str | None]) -> set[str]:
+    """The values in the words of a command under the name of a secret: ``--hub_token VALUE``, ``NAME=VALUE``."""
+    found = set()
+    name = ""
+    for word in words:
+        text = word or ""
+        if name and not text.startswith("-"):
+            found.add(text)
+        before, sign, value = text.partition("=")
+        name = "" if sign or not text.startswith("--") or not is_secret(text.lstrip("-")) else text
+        if sign and is_secret(before.lstrip("-")):
+            found.add(value)
+    return {value for value in found if len(value) >= _SHORTEST and value.lower() not in _NO_SECRETS}
+
+
+def masked_words(words: Iterable[str | None]) -> list[str | None]:
+    """The words of a command with a mask for every secret; None is a word that is not known."""
+    listed = list(words)
+    known = sorted(secrets_in_words(listed), key=len, reverse=True)
+    return [None if word is None else _without(word, known) for word in listed]
+
+
+def _without(text: str, known: Iterable[str]) -> str:
+    for secret in known:
+        text = text.replace(secret, MASK)
+    return text
 
 
 def would_write(finding: Finding, known: Iterable[str]) -> bool:
