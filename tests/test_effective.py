@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft7Validator
 from newest import FLAGS, NEWEST
 
-from ds_lint.commands import effective
 from ds_lint.knowledge import resources
+from ds_lint.output import effective_values
 from ds_lint.output.terminal import Terminal
 from ds_lint.semantics.effective import Value
 
@@ -152,7 +152,7 @@ def test_in_a_narrow_terminal_sources_are_not_pushed_out_by_the_longest_value():
         Value(("fp16", "enabled"), value=True, by="written", source="written, ds.json:3"),
         Value(("zero_optimization", "stage3_prefetch_bucket_size"), value=5, by="written", source="written, ds.json:4"),
     ]
-    assert effective._lines(values, Terminal(60)) == [
+    assert effective_values.lines(values, Terminal(60)) == [
         "fp16.enabled = true   written, ds.json:3",
         "zero_optimization.stage3_prefetch_bucket_size = 5",
         "                      written, ds.json:4",
@@ -165,7 +165,7 @@ def test_in_a_pipe_the_longest_value_does_not_touch_its_source():
         Value(("fp16", "enabled"), value=True, by="written", source="written, ds.json:3"),
         Value(path, value=True, by="written", source="written, ds.json:4"),
     ]
-    assert effective._lines(values, Terminal(None)) == [
+    assert effective_values.lines(values, Terminal(None)) == [
         "fp16.enabled = true   written, ds.json:3",
         f"{'.'.join(path)} = true   written, ds.json:4",
     ]

@@ -24,9 +24,10 @@ SLOW = {
 FOR_PINS = {"functools", "re"}  # which only a project needs that says something of the libraries
 # Only files with findings, other commands and folders need these.
 OURS = {
-    "ds_lint.commands.fixes", "ds_lint.commands.parser", "ds_lint.diagnostics.suppression", "ds_lint.fixes.application",
-    "ds_lint.fixes.builders", "ds_lint.fixes.layout", "ds_lint.knowledge.suggestions", "ds_lint.linter.selection",
-    "ds_lint.output.frame", "ds_lint.output.smoke", "ds_lint.output.story", "ds_lint.project.discovery",
+    "ds_lint.checkpoints.kinds", "ds_lint.checkpoints.record", "ds_lint.commands.fixes", "ds_lint.commands.parser",
+    "ds_lint.diagnostics.suppression", "ds_lint.fixes.application", "ds_lint.fixes.builders", "ds_lint.fixes.layout",
+    "ds_lint.knowledge.suggestions", "ds_lint.linter.selection", "ds_lint.output.frame",
+    "ds_lint.output.smoke", "ds_lint.output.story", "ds_lint.project.discovery",
     "ds_lint.project.gitignore", "ds_lint.project.globs", "ds_lint.rule_pages.pages", "ds_lint.session.exclusion",
     "ds_lint.settings.reader", "ds_lint.source.recognition", "ds_lint.source.tolerant",
 }  # fmt: skip
@@ -43,7 +44,7 @@ LAYERS = (
     ("smoke",),
     ("output",),
     ("settings",),
-    ("conversion", "json_schema", "scaffold"),
+    ("conversion", "json_schema", "logs", "scaffold"),
     ("linter", "project", "rule_pages"),
     ("checks",),
     ("fixes", "memory"),
@@ -52,7 +53,7 @@ LAYERS = (
     ("launches",),
     ("knowledge",),
     ("diagnostics",),
-    ("source",),
+    ("checkpoints", "source"),
     ("frameworks", "targets"),
     ("clean_path", "option", "record"),
 )
@@ -66,7 +67,7 @@ SMOKE_LAYERS = (
     ("wrapping",),
 )
 SEMANTICS_LAYERS = (
-    ("configs", "effective", "reached_advisories", "recipe_fields", "rewritten", "schedules"),
+    ("configs", "effective", "reached_advisories", "recipe_fields", "resumed_settings", "rewritten", "schedules"),
     ("advisory_conditions",),
     ("constructors", "preparation", "swapping"),
     ("evaluation",),

@@ -123,7 +123,7 @@ def test_what_is_not_known_is_named_and_leaves_it_open(memory, described):
 def test_a_run_that_does_not_fit_has_status_1_and_gets_advice(memory, described):
     said = memory("ds.json", *FACTS, "--gpu-memory", "33.8GB")
     assert said.status == 1
-    assert "does not fit: GPU has 33.8 GiB, but the run takes at least " in said.out
+    assert "does not fit: the GPU has 33.8 GiB, but the run takes at least " in said.out
     assert "\n  ZeRO stage 3, optimizer offload to the CPU: " in said.out
     assert '\n      zero_optimization.stage = 3\n      zero_optimization.offload_optimizer.device = "cpu"\n' in said.out
     found = described("ds.json", *FACTS, "--gpu-memory", "33.8GB")

@@ -26,6 +26,8 @@ FILES = {
     "conversion": records.Conversion,
     "deepspeed": records.DeepSpeedStore,
     "documentation": records.Documentation,
+    "exceptions": records.ExceptionStore,
+    "symptoms": records.SymptomStore,
     "families": records.Families,
     "fsdp": records.FsdpStore,
     "gpus": records.Gpus,

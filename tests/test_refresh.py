@@ -130,6 +130,12 @@ class World:
         releases = {library: [*found, self.index[library][-1]] for library, found in before["releases"].items()}
         self.edit("schemas/pairs.json", compared=compared, releases=releases)
 
+    def tools_exceptions(self, *_):
+        read = json.loads(self.text("schemas/exceptions.json"))["releases"]
+        self.edit("schemas/exceptions.json", releases={
+            library: found | {"until": self.pin(library)} for library, found in read.items()
+        })  # fmt: skip
+
     def tools_test(self, *_):
         return "1 passed\n"
 
@@ -198,6 +204,7 @@ def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys
         "tools.extract.recipes",
         "tools.extract.environment",
         "tools.pairs",
+        "tools.exceptions",
         "tools.publish_schemas",
         "tools.rule_pages --write",
         "tools.documents --write",

@@ -27,6 +27,7 @@ ALLOWED = [
     ("schemas/trl.json", r'[."]judge"', "a field of TRL"),
     ("docs/raises/", r".+", "quotes messages and code of the libraries"),
     ("tools/raises/", r".+", "quotes messages and code of the libraries"),
+    ("schemas/exceptions.json", r".+", "quotes them too"),
     ("tests/test_words.py", r".+", "the table of the words, and examples"),
 ]
 

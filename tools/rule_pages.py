@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ds_lint import __version__
+from ds_lint.checkpoints.record import EngineState, SavedFolder
 from ds_lint.diagnostics.finding import EFFECTS, SEVERITIES
 from ds_lint.diagnostics.report import FileReport, Report
 from ds_lint.facts.checkpoints import Checkpoint
@@ -69,6 +70,10 @@ HYDRA_NAME = "example/config.yaml"  # and one that Hydra composes
 PYTHON_NAME = "train.py"  # and one in Python
 SHELL_NAME = "run.sh"  # and a launch
 POLICY_NAME = "org.schema.json"  # and its policy
+MIXED = (
+    "the files of rank 1 are of another run or step, with optimizer steps 50 instead of 100: nothing raises, and the "
+    "states of the ranks do not belong together"
+)
 
 
 def lint_example(example: pages.Example, rule: Rule | None = None, *, document: Document | None = None) -> FileReport:
@@ -129,9 +134,23 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
             if folder:
                 facts.composed = composed_config(facts, lambda _: None, ExampleFiles(example))
             if example.checkpoint is not None:
-                facts.checkpoint = Checkpoint("ckpt/global_step100", example.checkpoint)
+                facts.checkpoint = checkpoint_of(example.checkpoint)
             return facts
     return None
+
+
+def checkpoint_of(word: str) -> Checkpoint:
+    """The checkpoint of an example: its ranks, its stage, weights alone, or files of two steps."""
+    if word == "weights":
+        return Checkpoint(
+            "ckpt", "ckpt", None, SavedFolder("safetensors", partition="none", why_none="it has weights only")
+        )
+    if word.isdigit():
+        return Checkpoint("ckpt/global_step100", "ckpt", int(word))
+    engine = EngineState(tag="global_step100", data_ranks=8, config={"bf16": {"enabled": True}}, has_partitions=True)
+    stage, mistakes = (2, [MIXED]) if word == "mixed" else (int(word[-1]), [])
+    saved = SavedFolder("deepspeed", stage=stage, ranks=8, partition="same", engine=engine, mistakes=mistakes)
+    return Checkpoint("ckpt/global_step100", "ckpt", 8, saved)
 
 
 def recipe_beside(example: pages.Example, launch: Launch, script: TrainingScript | None) -> Document | None:

@@ -26,7 +26,7 @@ SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
 # What an option takes, by the word that its help has for it.
 _BY_METAVAR = {
     "FILE": FILES, "PATH": FILES, "OTHER": FILES, "FILE|FLAGS": FILES, "CONFIG|LAUNCH": FILES, "DIR": FOLDERS,
-    "NAME|FOLDER": FOLDERS,
+    "NAME|FOLDER": FOLDERS, "LOG|CONFIG|PROJECT": FILES,
 }  # fmt: skip
 
 
@@ -63,7 +63,8 @@ def _option(action: argparse.Action, command: str) -> CompletedOption:
 def _taken(action: argparse.Action, command: str) -> Taken:
     metavar = str(action.metavar or "")
     if action.choices is not None:
-        return _words(f"{command}_{action.dest}", map(str, action.choices))
+        name = f"{command}_{action.dest}".replace("-", "_")  # a variable of the shell
+        return _words(name, map(str, action.choices))
     if metavar == "RULES":
         return Words("rules", (*_rules(), (ALL, "every rule")), is_list=True)
     if metavar == "CODE|NAME|ID|KEY.PATH":

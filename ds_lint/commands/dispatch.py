@@ -9,7 +9,13 @@ import os
 
 from ds_lint.commands import conflicts
 from ds_lint.commands.failures import complain
-from ds_lint.commands.options import ConvertOptions, InitOptions, MemoryOptions
+from ds_lint.commands.options import (
+    BugReportOptions,
+    CheckpointOptions,
+    ConvertOptions,
+    InitOptions,
+    MemoryOptions,
+)
 from ds_lint.facts import Sources
 from ds_lint.session.options import Options
 from ds_lint.targets.pin import LIBRARIES
@@ -124,6 +130,31 @@ def run_memory(options: Namespace) -> int:
     from ds_lint.commands.memory import memory
 
     return memory(_options(options), MemoryOptions.of(options))
+
+
+def run_doctor(options: Namespace) -> int:
+    """Say why a run failed."""
+    from ds_lint.commands import doctor
+
+    common = _options(options)
+    common.paths = list(options.logs)
+    return doctor.watch(common, options.stalled) if options.watch else doctor.doctor(common)
+
+
+def run_bug_report(options: Namespace) -> int:
+    """Write a bug report."""
+    from ds_lint.commands.bug_report import bug_report
+
+    common = _options(options)
+    common.paths = list(options.described)
+    return bug_report(common, BugReportOptions.of(options))
+
+
+def run_checkpoint(options: Namespace) -> int:
+    """Print what a saved folder holds, and whether it resumes."""
+    from ds_lint.commands.checkpoint import checkpoint
+
+    return checkpoint(_options(options), CheckpointOptions.of(options))
 
 
 def run_explain(options: Namespace) -> int:

@@ -8,15 +8,13 @@ from ds_lint import __version__
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.one_config import UnreadableConfigError, config_of_launch, one_config
 from ds_lint.commands.report import print_text, write_notes
-from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter import engine
+from ds_lint.output.effective_values import as_object, lines
 from ds_lint.output.harmless import JSON, harmless
-from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
-from ds_lint.output.text import visible, width_of, wrap
+from ds_lint.output.terminal import terminal_of
 from ds_lint.record import Record
 from ds_lint.semantics.effective import differences, effective
 from ds_lint.session.session import Session
-from ds_lint.source.spelling import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
     Json = dict[str, object]
 
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
-WIDEST = 60  # columns of a value in a pipe, beyond which its source is not aligned
-GAP = 3  # columns before the source
-SIGNS = {"- ": REMOVED, "+ ": ADDED}
 
 
 class _Outcome(Record):
@@ -61,8 +56,8 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
         write_notes(session.notes, documents)
     else:
         terminal = terminal_of(sys.stdout)
-        lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
-        print_text(harmless("".join(f"{line}\n" for line in lines), documents=documents), sys.stdout)
+        rows = lines(outcome.values, terminal) if different is None else _against(different, terminal)
+        print_text(harmless("".join(f"{row}\n" for row in rows), documents=documents), sys.stdout)
         write_notes(_notes([outcome, other], session), documents)
     return 1 if different else 0
 
@@ -76,34 +71,10 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     return _Outcome(config, effective(config, everything=everything), rejected)
 
 
-def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:
-    """A line for each value, with its source beside it, or below it if both do not fit; ``signs`` come before."""
-    signs = signs or [""] * len(values)
-    texts = [visible(f"{sign}{value.key} = {_shown(value)}") for sign, value in zip(signs, values, strict=True)]
-    sources = [visible(value.source) for value in values]
-    room = terminal.width
-    widest = WIDEST if room is None else room - GAP - min(max(map(width_of, sources), default=0), room // 2)
-    width = max((width_of(text) for text in texts if width_of(text) <= widest), default=0)
-    lines = []
-    for sign, text, source in zip(signs, texts, sources, strict=True):
-        first, *rest = wrap(source, room, taken=width + GAP, indent=width + GAP)
-        if room is not None and width_of(text) > width:
-            shown, rest = [], [" " * (width + GAP) + first, *rest]
-        else:
-            shown = [" " * (max(width - width_of(text), 0) + GAP) + terminal.paint(first, QUIET)]
-        lines.append((terminal.paint(text, SIGNS[sign]) if sign else text) + "".join(shown))
-        lines += [terminal.paint(line, QUIET) for line in rest]
-    return lines
-
-
 def _against(different: list[Difference], terminal: Terminal) -> list[str]:
     """Two lines for each key, as a diff has them; one for a key that only one config has."""
     signed = [(sign, value) for each in different for sign, value in (("- ", each.one), ("+ ", each.other)) if value]
-    return _lines([value for _, value in signed], terminal, [sign for sign, _ in signed])
-
-
-def _shown(value: Value) -> str:
-    return "?" if value.value is UNKNOWN else as_json(_without_unknown(value.value))
+    return lines([value for _, value in signed], terminal, [sign for sign, _ in signed])
 
 
 def _notes(outcomes: list[_Outcome | None], session: Session) -> Iterator[str]:
@@ -139,30 +110,10 @@ def _as_json(outcome: _Outcome, different: list[Difference] | None, notes: list[
         "rejected": [{"code": one.code, "name": one.name, "message": one.message} for one in outcome.rejected],
     }
     if different is None:
-        described["values"] = [_value(value) for value in outcome.values]
+        described["values"] = [as_object(value) for value in outcome.values]
     else:
         described["differences"] = [
-            {"key": each.key, "one": each.one and _value(each.one), "other": each.other and _value(each.other)}
+            {"key": each.key, "one": each.one and as_object(each.one), "other": each.other and as_object(each.other)}
             for each in different
         ]
     return dumps(described, indent=2) + "\n"
-
-
-def _value(value: Value) -> Json:
-    is_known = value.value is not UNKNOWN
-    return {
-        "key": value.key,
-        "is_known": is_known,
-        "value": _without_unknown(value.value) if is_known else None,
-        "by": value.by,
-        "source": value.source,
-    }
-
-
-def _without_unknown(value: object) -> object:
-    """A value as JSON can hold it: what is unknown in an array is null, and infinite numbers are texts."""
-    if isinstance(value, list):
-        return [_without_unknown(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124 - NaN
-        return str(value)
-    return None if value is UNKNOWN else value

@@ -10,7 +10,7 @@ from ds_lint.linter.engine import every_rule
 from ds_lint.linter.selection import find
 from ds_lint.output.harmless import complaint
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
-from ds_lint.output.text import wrap
+from ds_lint.output.text import visible, wrap
 from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ds_lint.output.terminal import Terminal
 
 _MOST = 12  # in a hint
+_SHORTEST_TEXT = 3  # characters
 
 
 def explain(subject: str, language: str | None = None) -> int:
@@ -38,6 +39,8 @@ def explain(subject: str, language: str | None = None) -> int:
         return 0
     knowledge = keys.knowledge()
     lines = descriptions.entry(tuple(subject.split(".")), knowledge)
+    if not lines and _print_meanings(subject):
+        return 0
     if not lines:
         sys.stderr.write(complaint(f"unknown rule, advisory or key {subject}{_hint(subject, knowledge)}"))
         return 2
@@ -47,6 +50,25 @@ def explain(subject: str, language: str | None = None) -> int:
         _note(LANGUAGES[language].keys_are_english)
     _print(lines, terminal_of(sys.stdout))
     return 0
+
+
+def _print_meanings(text: str) -> bool:
+    """Print what a text of a log or of an exception means; whether something is known of it."""
+    if find(text.split(" ", maxsplit=1)[0].rstrip(":")) is None and len(text) < _SHORTEST_TEXT:
+        return False
+    from ds_lint.logs.meanings import meanings  # most ask for a rule
+
+    found = meanings(text)
+    terminal = terminal_of(sys.stdout)
+    for one in found:
+        rules = [rule for code in one.codes if (rule := find(code)) is not None]
+        print_text(f"{terminal.paint(visible(one.message), STRONG)}\n", sys.stdout)
+        for line in wrap(visible(one.help), terminal.width, taken=2, indent=2):
+            print_text(f"  {line.strip()}\n", sys.stdout)
+        for rule in rules:
+            print_text(f"  {terminal.paint(f'ds-lint explain {rule.code}', QUIET)}  {rule.name}\n", sys.stdout)
+        print_text("\n", sys.stdout)
+    return bool(found)
 
 
 def _page(rule: Rule, language: str | None) -> str:

@@ -95,11 +95,11 @@ def _of_config(document: Document, session: Session) -> list[LaunchedConfig]:
     basis = context.basis.but(policies=())
     material = [one for one in context.material if one.may_name(document)]
     if not material:
-        return [LaunchedConfig(_read(document, basis, session))]
+        return [LaunchedConfig(read_config(document, basis, session))]
     from ds_lint.session.material import grouped, with_material
 
     groups = grouped(material)
-    return [LaunchedConfig(_read(document, with_material(one, basis), session), one) for one, *_ in groups]
+    return [LaunchedConfig(read_config(document, with_material(one, basis), session), one) for one, *_ in groups]
 
 
 def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, session: Session) -> Config | None:
@@ -111,7 +111,7 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
 
     made = flag_config(launch)
     if made is not None:
-        return _read(made, with_material(launch, session.context(made.path).basis.but(policies=())), session)
+        return read_config(made, with_material(launch, session.context(made.path).basis.but(policies=())), session)
     paths = list(project.named_by(launch, by))
     if launch.written:
         paths.insert(0, launch.document.path)
@@ -121,11 +121,11 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
         if len(found) != 1 or (language_of(path) == "json" and found[0].root is None):
             continue
         basis = with_material(launch, session.context(path).basis.but(policies=()))
-        return _read(found[0], basis, session)
+        return read_config(found[0], basis, session)
     return None
 
 
-def _read(document: Document, basis: Basis, session: Session) -> Config:
+def read_config(document: Document, basis: Basis, session: Session) -> Config:
     """The config of a document with a stack: of several that may load it, the one that its values are written for."""
     if document.kind == "recipe" and basis.facts.recipe is None:
         basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))  # which names the model

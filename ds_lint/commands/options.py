@@ -138,6 +138,35 @@ class MemoryOptions(OptionRecord):
     )
 
 
+class DoctorOptions(OptionRecord):
+    """What ``doctor`` reads."""
+
+    logs: list[str] = argument(
+        "log, or - for standard input; several are those of one run, as one for each rank. Configs, scripts and "
+        "folders are the project that was run",
+        metavar="LOG|CONFIG|PROJECT",
+    )  # fmt: skip
+    watch: bool = option("followed", "follow a growing log, and stop with exit status 1 when the run goes wrong", False)
+    stalled: int = option(
+        "followed", "with --watch: seconds without a new line that count as stalled (default: 1800)", 1800,
+        metavar="SECONDS",
+    )  # fmt: skip
+
+
+class BugReportOptions(OptionRecord):
+    """What ``bug-report`` describes, and where it writes it; None is standard output."""
+
+    described: list[str] = argument(
+        "log of the run, config, script or folder of the project (default: the current directory)",
+        metavar="LOG|CONFIG|PROJECT",
+    )  # fmt: skip
+    output: str | None = option("written_to", "write the report to FILE instead of standard output", metavar="FILE")
+    output_format: str = option("written_to", "(default: markdown)", "markdown", choices=("markdown", "json"))
+    smoke: bool = option(
+        "trained", "also train a few steps with each config, as ds-lint check --smoke does, and add the verdict", False
+    )
+
+
 class ConvertOptions(OptionRecord):
     """What to convert to, and where to write it; None is standard output, and the newest version of FSDP."""
 
@@ -205,6 +234,17 @@ class AdvisoriesOptions(OptionRecord):
         "listed", "text for people, json for programs, or the OSV format (default: text)", "text",
         choices=("text", "json", "osv"),
     )  # fmt: skip
+
+
+class CheckpointOptions(OptionRecord):
+    """The folder that is read, and what it has to fit."""
+
+    path: str = argument("folder that was saved, or the one with the checkpoints of a run", metavar="DIR")
+    config: str | None = option(
+        "resumed", "the DeepSpeed config of the run that resumes, to compare with the one that saved", metavar="FILE"
+    )
+    torch_version: str | None = option("resumed", "the release of torch with which the run resumes", metavar="V")
+    output_format: str = option("format", "(default: text)", "text", choices=("text", "json"))
 
 
 class SchemaOptions(OptionRecord):

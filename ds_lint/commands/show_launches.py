@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from json import dumps
 from typing import TYPE_CHECKING
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.documents import complaints_into
 from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
-from ds_lint.launches.preset import preset_word
-from ds_lint.launches.recipe import recipe_of
 from ds_lint.output.harmless import JSON, harmless
-from ds_lint.output.terminal import QUIET, STRONG, terminal_of
-from ds_lint.output.text import counted, visible, wrap
+from ds_lint.output.launches import as_object, lines
+from ds_lint.output.terminal import terminal_of
+from ds_lint.output.text import visible
 from ds_lint.project.launches import LaunchFile, launch_files, read_launches
 from ds_lint.session.session import Session
 
@@ -24,14 +22,9 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.report import Complaint
     from ds_lint.launches.launch import Launch
-    from ds_lint.output.terminal import Terminal
     from ds_lint.session.options import Options
 
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
-_IN_JSON = (
-    "path", "line", "launcher", "nodes", "processes_per_node", "world_size", "command", "script", "accelerate_config",
-    "deepspeed_config", "arguments", "unknown",
-)  # fmt: skip
 
 
 def show_launches(options: Options) -> int:
@@ -49,7 +42,7 @@ def show_launches(options: Options) -> int:
         sys.stdout.write(harmless(_as_json(launches), JSON))
     elif launches:
         terminal = terminal_of(sys.stdout)
-        text = "".join(f"{line}\n" for file, launch in launches for line in _lines(file, launch, terminal))
+        text = "".join(f"{line}\n" for file, launch in launches for line in lines(file, launch, terminal))
         print_text(harmless(text), sys.stdout)
     elif not (unreadable or options.quiet):
         write_notes(["no launches found"])
@@ -100,59 +93,6 @@ def _misread(files: list[LaunchFile]) -> list[str]:
     ]
 
 
-def _lines(file: LaunchFile, launch: Launch, terminal: Terminal) -> Iterator[str]:
-    place = visible(file.place_of(launch))
-    yield f"{terminal.paint(place, STRONG)}  {', '.join(_about(file, launch))}"
-    command = " ".join("?" if word is None else shlex.quote(word) for word in launch.command)
-    for line in wrap(visible(command), terminal.width, taken=4, indent=4):
-        yield terminal.paint(f"    {line.lstrip()}", QUIET)
-
-
-def _in_cell(file: LaunchFile, launch: Launch) -> dict[str, int]:
-    """The line of the file of a launch in a notebook, its cell, and the line in that."""
-    if file.notebook is None or launch.path != file.path:
-        return {}
-    cell, line = file.notebook.cell_line(launch.line)
-    return {"line": file.notebook.line_in_file(launch.line), "cell": cell, "cell_line": line}
-
-
-def _about(file: LaunchFile, launch: Launch) -> Iterator[str]:
-    """What was understood, in words."""
-    yield launch.launcher if launch.record is not None else "launcher unknown"
-    if launch.world_size is not None:
-        nodes = f" on {counted(launch.nodes, 'node')}" if launch.nodes is not None and launch.nodes > 1 else ""
-        yield f"{counted(launch.world_size, 'rank')}{nodes}"
-    else:
-        yield "number of ranks unknown"
-    preset = preset_word(launch)
-    for name, value in (
-        ("script", launch.script),
-        ("recipe", _recipe(launch)),
-        ("DeepSpeed config", launch.deepspeed_config),
-        ("Accelerate config", launch.accelerate_config),
-    ):
-        if value is not None:
-            whose = f" of {launch.framework.name}" if launch.framework is not None and value == preset else ""
-            yield f"{name} {visible(value)}{whose}"
-    if launch.around and launch.launcher != launch.surroundings.around:
-        yield f"within {launch.surroundings.around}"
-    if launch.path != file.path:
-        yield f"called in {visible(file.path)}"
-    if launch.unknown:
-        yield f"unknown: {', '.join(visible(name) for name in launch.unknown)}"
-
-
-def _recipe(launch: Launch) -> str | None:
-    """The recipe that a program of a framework starts with."""
-    recipe = recipe_of(launch, None)
-    return recipe.path if recipe is not None and recipe.framework is not None else None
-
-
 def _as_json(launches: list[tuple[LaunchFile, Launch]]) -> str:
-    described = [
-        {name: getattr(launch, name) for name in _IN_JSON}
-        | {"launcher": launch.launcher if launch.record is not None else None, "recipe": _recipe(launch)}
-        | _in_cell(file, launch)
-        for file, launch in launches
-    ]
+    described = [as_object(file, launch) for file, launch in launches]
     return dumps({"version": VERSION, "launches": described}, indent=2) + "\n"

@@ -177,6 +177,22 @@ COMMANDS = (
         epilog="exit status:\n  0  converted\n  2  wrong usage, or a file that cannot be read, converted or written",
     ),
     Command(
+        "checkpoint",
+        "read a saved checkpoint: what it holds, what is broken, where it resumes",
+        "Read a folder that DeepSpeed, the Trainer, Accelerate or FSDP has saved: who wrote it,\n"
+        "which files are missing or not whole, what its tensors are, and whether it resumes on\n"
+        "a number of ranks. Nothing is loaded: torch is not needed, and no pickle is executed.",
+        dispatch.run_checkpoint,
+        (own.CheckpointOptions, Options, Sources),
+        (Section("the run that resumes", "resumed world_size"), _SETTINGS),
+        "path format color",
+        usage="%(prog)s DIR [OPTION ...]",
+        epilog="exit status:\n"
+        "  0  it resumes as it is, or nothing was asked\n"
+        "  1  it does not, has to be converted, or is broken\n"
+        "  2  wrong usage, or a folder that cannot be read",
+    ),
+    Command(
         "advisories",
         "list the known defects of releases, or those that a project reaches",
         "List what is broken in which releases of DeepSpeed, transformers, Accelerate and\n"
@@ -192,6 +208,38 @@ COMMANDS = (
         "  0  printed; no config certainly reaches a defect of severity error or warning\n"
         "  1  a config certainly reaches one\n"
         "  2  wrong usage, or a file that cannot be read",
+    ),
+    Command(
+        "doctor",
+        "say why a run failed or went wrong, by its log",
+        "Read the log of a run: which rank failed first, what it raised in which phase, the\n"
+        "key, argument or line behind it, and what to write instead; or how the loss and the\n"
+        "loss scale went wrong. With the config or the project that was run, they are checked\n"
+        "too, and the finding that explains the log comes first.",
+        dispatch.run_doctor,
+        (own.DoctorOptions, own.TextOrJson, Options, Sources),
+        (Section(_TARGET, "stack facts here releases"), _SETTINGS, Section("while it runs", "followed")),
+        "logs format color",
+        usage="%(prog)s LOG ... [CONFIG|PROJECT ...] [OPTION ...]",
+        epilog="exit status:\n"
+        "  0  the log shows no cause of trouble\n"
+        "  1  it shows one\n"
+        "  2  wrong usage, or a file that cannot be read",
+    ),
+    Command(
+        "bug-report",
+        "write what a bug report about a run has to contain",
+        "Write what the bug reports of DeepSpeed, transformers and Accelerate ask for, as\n"
+        "Markdown: releases, GPUs and driver, DeepSpeed's ops, the launch, the config as it\n"
+        "is used, findings, known defects, and what a log shows. Only nvidia-smi is run.\n"
+        "Secrets, homes, users, hosts and addresses are hidden. Without a path, the project\n"
+        "is the current directory.",
+        dispatch.run_bug_report,
+        (own.BugReportOptions, Options, Sources),
+        (Section(_TARGET, "stack facts releases"), _SETTINGS, Section("training run", "trained")),
+        "described written_to",
+        usage="%(prog)s [LOG|CONFIG|PROJECT ...] [OPTION ...]",
+        epilog="exit status:\n  0  written\n  2  wrong usage, or a file that cannot be read or written",
     ),
     Command(
         "explain",

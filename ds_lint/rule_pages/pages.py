@@ -84,7 +84,7 @@ class Example(Record):
     before: Target | None = None  # what an upgrade leaves
     policy: str | None = None  # a JSON Schema of an organisation
     files: dict[str, str] = field(factory=dict)  # beside the config, by name
-    checkpoint: int | None = None  # ranks of the one that the launch resumes from
+    checkpoint: str | None = None  # that the launch resumes from: its ranks, stage2, stage3, mixed or weights
     encoding: str = "utf-8"
     is_run: bool = False  # whether it is trained with
     findings: list[str] = field(factory=list)
@@ -228,8 +228,8 @@ def _set(example: Example, option: str, value: str) -> bool:
         setattr(example.target, option, value)
     elif option == "from" and value in tables.load("deepspeed")["releases"]:
         example.before = Target(deepspeed=value)
-    elif option == "checkpoint" and value.isdigit():
-        example.checkpoint = int(value)
+    elif option == "checkpoint" and (value.isdigit() or value in ("weights", "mixed", "stage2", "stage3")):
+        example.checkpoint = value
     elif option == "libaio" and value == "missing":
         example.facts.async_io = False
     elif option == "model":

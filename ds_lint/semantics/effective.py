@@ -60,6 +60,14 @@ def effective(config: Config, *, everything: bool = False) -> list[Value]:
     return [*found, *defaults, *_parameters(config, given)]
 
 
+def is_default(config: Config, value: Value) -> bool:
+    """Whether DeepSpeed would take the same value if the config did not have it."""
+    key: Key | None = config.knowledge.root
+    for name in value.path:
+        key = key.child(name) if key is not None else None
+    return value.by == "default" or (key is not None and key.facts.get("default", UNKNOWN) == value.value)
+
+
 def _values(config: Config, section: ConfigObject, path: KeyPath, around: StackValue | None) -> Iterator[Value]:
     """The values below a section, which the stack may have added as a whole."""
     settings = prepare(config).settings

@@ -193,6 +193,7 @@ class LaunchingProject:
         self.seen: list[tuple[LaunchFacts, LaunchFile]] = []  # the launches that were read
         self.scripts: dict[str, tuple[TrainingScript | None, Document | None]] = {}
         self.variables = LaunchVariables(directory, files)
+        self._checkpoints: dict[tuple[str, str | None, bool], Checkpoint | None] = {}
 
     def linked(self, by: Naming, unless_it_fails: UnlessItFails = at_once) -> Iterator[Link]:
         """The launches in these scripts, and these recipes."""
@@ -417,7 +418,12 @@ class LaunchingProject:
             return None
         name = os.path.join(facts.launch.cwd or "", resumed.folder)
         folder = located(name, by, root=self.directory, is_there=os.path.isdir)
-        return None if folder is None else checkpoint_in(folder, tag=resumed.tag, is_last=resumed.is_last)
+        if folder is None:
+            return None
+        key = (folder, resumed.tag, resumed.is_last)
+        if key not in self._checkpoints:
+            self._checkpoints[key] = checkpoint_in(folder, tag=resumed.tag, is_last=resumed.is_last)
+        return self._checkpoints[key]
 
     def value_in_yaml(self, launch: Launch, by: str, setting: str) -> object:
         """What Accelerate's YAML says under ``deepspeed_config``; None if that is nothing."""

@@ -30,13 +30,18 @@ _METADATA = (".dist-info", ".egg-info")
 
 def installed(directory: str) -> dict[str, Pin]:
     """The installed release of each library, in the environment that the project around a directory trains in."""
-    first: dict[str, Pin] = {}
+    return _installed_on(training_environment(directory))
+
+
+def training_environment(directory: str) -> list[str]:
+    """The import path of the environment that the project around a directory trains in; empty if there is none."""
+    first: list[str] = []
     for paths in environments(directory):
         found = _installed_on(paths)
         if "deepspeed" in found:
-            return found
+            return paths
         if not first and any(library in found for library in LIBRARIES):
-            first = found
+            first = paths
     return first
 
 
@@ -102,12 +107,12 @@ def _distribution(directory: str, name: str) -> Pin | None:
     library = library_called(project)
     if library is None:
         return None
-    version = rest.partition("-")[0] or _version_in_metadata(os.path.join(directory, name))
+    version = rest.partition("-")[0] or version_in_metadata(os.path.join(directory, name))
     source = f"installed in {shown(directory)}"
     return Pin(library, f"=={version}", source, is_installed=True) if version else None
 
 
-def _version_in_metadata(directory: str) -> str:
+def version_in_metadata(directory: str) -> str:
     """The version that the metadata of a source tree gives, which has none in its name; empty if it gives none."""
     for line in text_of(os.path.join(directory, "PKG-INFO")).splitlines():
         field, _, value = line.partition(":")

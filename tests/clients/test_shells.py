@@ -103,6 +103,7 @@ def shell(request, program, tmp_path_factory):
         ("explain unknown-k", ["explain", "unknown-key"]),
         ("explain zero_optimization.stage3_pre", ["explain", "zero_optimization.stage3_prefetch_bucket_size"]),
         ("effective --output-format j", ["effective", "--output-format", "json"]),
+        ("bug-report --output-format j", ["bug-report", "--output-format", "json"]),
         ("completion fi", ["completion", "fish"]),
     ],
 )

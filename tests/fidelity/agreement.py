@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import endings
 from generate import configs, mutate
 from installed import INSTALLED, knowledge
 from linted import lint_bytes, lint_dict
@@ -178,6 +179,7 @@ def compare(config: Any, findings: list[Finding], verdict: Verdict, *, in_order:
     if not is_decided(verdict):
         return None
     rejected = [finding for finding in findings if finding.effect == "rejected"]
+    endings.note(endings.causes(findings, verdict), verdict.ending, config)
     theirs = f"{verdict.rejected_at or 'runs'} {verdict.error or ''}"
     if bool(rejected) != bool(verdict.rejected_at):
         kind = "false alarm" if rejected else "silent"

@@ -33,7 +33,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import warm
 
@@ -46,11 +46,13 @@ Config = dict[str, Any] | list[Any] | str | bytes | Path
 Look = Callable[[Any], dict[str, Any]]  # what is to be known of the engine at the end; a function of a module
 Script = Callable[..., dict[str, Any]]  # a run of another stack, from a config to facts: those of scripts.py
 
+MAX_MESSAGE = 2000  # characters of an exception's text
 MAX_MICRO_STEPS = 2000  # 4 s; a config with more gradient accumulation does not reach its boundary
 HIDDEN = 16  # features of the tiny model
 LEARNING_RATE = 1e-3  # of an optimizer that the script passes in
 WHERE_NEEDED = "where needed"  # an optimizer from the script where the config names none, as in scripts that train
 OURS = (str(Path(__file__).parent), str(Path(ops.__file__).parent))
+_PACKAGES = re.compile(r"^.*/(site-packages|python3\.\d+)/")  # before the name of a package, or of Python's own module
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # What the libraries say when this machine is at fault, and not the config.
@@ -62,6 +64,14 @@ MACHINE = {
     "memory": r"can't allocate memory|Cannot allocate memory",
     "ranks": r"Data inconsistency within the TP group",  # those that are not there have no data
 }
+
+
+class Ending(NamedTuple):
+    """The exception that ended a run, as a traceback shows it; the frames of the oracle are left out."""
+
+    raises: str  # the class, without its module
+    message: str
+    frames: list[tuple[str, str]]  # file, from the package on, and function, outermost first
 
 
 @dataclass(slots=True)
@@ -82,6 +92,7 @@ class Verdict:
     auto_dropped: frozenset[str] = frozenset()
     warnings: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    ending: Ending | None = None
 
     @property
     def undecided(self) -> str | None:
@@ -322,6 +333,7 @@ class _Trial:
             except (Exception, SystemExit) as error:
                 verdict.error = f"{type(error).__name__}: {error}"
                 verdict.facts["where"] = where = _where(error)
+                verdict.ending = ending_of(error)
                 blame = _lacking(error) or next(
                     (name for name, text in MACHINE.items() if re.search(text, str(error))), None
                 )
@@ -570,6 +582,16 @@ def _where(error: BaseException) -> str:
         if not frame.filename.startswith(OURS):
             return f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno} {frame.name}"
     return ""
+
+
+def ending_of(error: BaseException) -> Ending:
+    """What a traceback shows of an exception."""
+    frames = [
+        (_PACKAGES.sub("", one.filename), one.name)
+        for one in traceback.extract_tb(error.__traceback__)
+        if _PACKAGES.match(one.filename)
+    ]
+    return Ending(type(error).__name__, str(error)[:MAX_MESSAGE], frames)
 
 
 def _is_deepspeeds(warning: warnings.WarningMessage) -> bool:

@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
+import endings
 from agreement import is_decided
 from installed import INSTALLED, knowledge
 from oracle import Job, Oracle
@@ -83,6 +84,11 @@ def for_the_installed(example: Example) -> Example:
 
 
 EXAMPLES = collect()
+REJECTED = [
+    name
+    for name, one in EXAMPLES.items()
+    if any(finding.effect == "rejected" for finding in lint_example(one).findings)
+]
 WITH_IGNORED = [
     name for name, one in EXAMPLES.items() if any(finding.effect == "ignored" for finding in lint_example(one).findings)
 ]
@@ -115,6 +121,19 @@ def test_rejected_is_rejected_at_the_stage_of_the_first(name: str, cases: dict[s
     if expected and case.is_up_to_the_script:
         pytest.skip(f"the run did not come that far: {case.verdict.error}")
     assert (case.verdict.rejected_at if case.is_rejected else None) == expected, case.verdict.error
+
+
+@endings.of_a_measured_release
+@pytest.mark.parametrize("name", REJECTED)
+def test_what_raised_leads_to_the_rule(name: str, cases: dict[str, Case]) -> None:
+    """``ds-lint doctor`` reads it in a log."""
+    case = cases[name]
+    if case.undecided or case.is_up_to_the_script:
+        pytest.skip(f"undecided: {case.undecided or case.verdict.error}")
+    causes = endings.causes(case.findings, case.verdict)
+    if case.verdict.ending is None or not causes:
+        pytest.skip("ds-lint claims another end, or none")  # the test above
+    assert endings.unexplained(causes, case.verdict.ending, case.example.data) is None
 
 
 @pytest.mark.parametrize("name", WITH_IGNORED)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ds_lint.output import FORMATS
 from ds_lint.output.harmless import JSON, TEXT, XML, harmless
-from ds_lint.output.secrets import masked
+from ds_lint.output.secrets import masked, masked_words
 
 COMMANDS = ["::error::x", "  ::set-output name=a::b", "##vso[task.setvariable variable=a]b", "##[error]x"]
 COMMANDS += ["##teamcity[buildStop]", "\t::stop-commands::x"]
@@ -75,6 +75,20 @@ HOSTILE = (
     f'"api_key": "s3cret pass", "x": "s3cret pass", "zero_optimization": {{"stage": "{TOKEN}"}},\n'
     '"steps_per_print": 1_0, "url": "https://me:pa55word@host/"\n}'
 )
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["--hub_token", "my pass word", "--bf16"], ["--hub_token", "***", "--bf16"]),
+        (["--hub-token=my pass word"], ["--hub-token=***"]),
+        (["env", "WANDB_API_KEY=abc def", "python"], ["env", "WANDB_API_KEY=***", "python"]),
+        (["--hub_token", None, "--push_to_hub_token", "--x"], ["--hub_token", None, "--push_to_hub_token", "--x"]),
+        (["--hub_token", "none", "--output", "path"], ["--hub_token", "none", "--output", "path"]),
+    ],
+)
+def test_secrets_in_the_words_of_a_command_are_masked(words, shown):
+    assert masked_words(words) == shown
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "diff", "--fix"])

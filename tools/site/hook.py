@@ -19,7 +19,7 @@ from mkdocs.structure.files import File  # noqa: E402 - behind the path of what 
 from ds_lint.knowledge.keys import Knowledge  # noqa: E402
 from ds_lint.linter.engine import every_rule  # noqa: E402
 from tools import documents, rule_ranges  # noqa: E402
-from tools.site import addresses, advisories, benchmarks, command_line, keys, rules, schemas, translated  # noqa: E402
+from tools.site import addresses, advisories, benchmarks, command_line, keys, rules, schemas, symptoms, translated  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +117,7 @@ def _made() -> Iterator[tuple[str, str]]:
     for section in keys.sections():
         yield f"keys/{section}.md", keys.page(section, knowledge)
     yield f"keys/{keys.REMOVED}.md", keys.removed(knowledge)
+    yield symptoms.PAGE, symptoms.text()
     yield "report.md", schemas.report()
     yield "benchmarks.md", benchmarks.page()
     for source in ("CHANGELOG.md", "CONTRIBUTING.md"):

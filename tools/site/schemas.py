@@ -17,8 +17,11 @@ def published() -> list[str]:
     """The schemas that the site serves as files, by their paths in the repository."""
     names = (
         "report.schema.json",
+        "bug_report.schema.json",
         "effective.schema.json",
         "convert.schema.json",
+        "doctor.schema.json",
+        "checkpoint.schema.json",
         "memory.schema.json",
         "rules.schema.json",
         "shown_files.schema.json",
