@@ -34,7 +34,7 @@ _SILENT = f"{NOTHING_RAISES}, and the states of the ranks do not belong together
 _OTHER_RANKS = "ZeRORuntimeException on that rank"
 _OTHER_SIZE = "RuntimeError: The size of tensor a must match the size of tensor b"
 NO_LATEST = (
-    f"`latest` is missing: load_checkpoint() {RETURNS_NONE} and training starts anew, and {TRAINER_RAISES} "
+    f"`latest` is missing: load_checkpoint() {RETURNS_NONE} and training starts from step 0, and {TRAINER_RAISES} "
     '"failed to resume from checkpoint"'
 )
 

@@ -229,7 +229,7 @@ def test_the_rank_that_the_others_wait_for():
 
 
 def test_a_log_that_ends_while_it_waits():
-    built = "Using /root/.cache/torch_extensions/py310_cu118 as PyTorch extensions root...\n"
+    built = "Using /home/me/.cache/torch_extensions/py310_cu118 as PyTorch extensions root...\n"
     assert "left its lock" in first(f"step 0 loss 0.3\n{built}").message
     assert found(built + losses(1.2, 1.1, 1.0, 0.9)) == []
     assert found(f"{built}Time to load utils op: 0.0002 seconds\n") == []
