@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Effect = Literal["rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect", "advice"]
     Stage = Literal["load", "parse", "initialize", "train"]
     Stack = Literal["deepspeed", "trainer", "accelerate"]
+    RunStack = Literal["deepspeed", "trainer", "accelerate", "torch"]  # of a training run, which may have no config
     Safety = Literal["safe", "unsafe"]
     # What a rule is about: an object of settings, the syntax of a file, a YAML of Accelerate, the keywords of a call, a
     # recipe of a training framework, a training run, or two releases.

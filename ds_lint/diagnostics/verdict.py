@@ -5,18 +5,22 @@ Plain records without a library behind them: a report, a rule and a page are mad
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.diagnostics.finding import RunStack
 
 FAKE = "fake"  # rank 0 of a world that is not there
 CPU = "cpu-gloo"
 CUDA = "cuda-nccl"
 SCRIPT = "script"  # the user's own
+WITHOUT_CONFIG: Final = "torch"  # the stack of a script that shards its model with FSDP of torch itself
 COVERAGE = "coverage"  # the id of the checks that name a key which no other check is about
 
 STATUSES = ("error", "fail", "warn", "skip", "pass")  # worst first
+# How much of the arithmetic of the steps was compared, by these checks.
+COMPARED, PARTLY, NOT_COMPARED = "compared", "partly", "not compared"
+_OF_ARITHMETIC = ("averaging", "update", "weights")
 
 
 class Adaptation(NamedTuple):
@@ -62,6 +66,14 @@ class RankEnd(NamedTuple):
     exit: str
     phase: str
     error: str | None = None
+
+
+class RunNode(NamedTuple):
+    """One of the nodes of a run."""
+
+    name: str
+    ranks: list[int]
+    log: str | None = None  # the file with what its ranks printed; kept only where something went wrong
 
 
 class Step(NamedTuple):
@@ -161,7 +173,7 @@ class Verdict(NamedTuple):
     """One run: how it was made, and what it showed. Without an engine, the fields about one are empty."""
 
     path: str
-    stack: Stack
+    stack: RunStack
     mode: str  # one of the four above
     world_size: int
     status: str  # "pass", "warn", "fail", or "error": could not run, which is never a pass
@@ -181,10 +193,39 @@ class Verdict(NamedTuple):
     engine: ScriptEngine | None = None  # in the mode SCRIPT; None if the script made none
     measured: Measurements | None = None  # in the mode SCRIPT; None if it has not come to its checkpoint
     launch: str | None = None  # the place of the launch that was run: "train.sh:12"
+    strategy: str | None = None  # "fsdp1" or "fsdp2" in a small run with FSDP; None: DeepSpeed
+    nodes: list[RunNode] = []  # noqa: RUF012 - of a run on several
     place: str | None = None  # of the config in a file that may hold several: "3:13", in a notebook "cell 2:3:13"
+
+    @property
+    def arithmetic(self) -> str | None:
+        """How much of the gradients, of the optimizer's step and of the weights after it was compared; None: no check.
+
+        That the weights follow the fp32 weights says nothing about the steps where no step was compared.
+        """
+        by_id = {
+            check.id: check.status in ("pass", "warn", "fail") for check in self.checks if check.id in _OF_ARITHMETIC
+        }
+        if not by_id:
+            return None
+        if all(by_id.values()):
+            return COMPARED
+        return PARTLY if by_id.get("averaging") or by_id.get("update") else NOT_COMPARED
+
+    @property
+    def why_not_compared(self) -> str:
+        """Why nothing of the arithmetic was compared; empty if something was, or if there is no check of it."""
+        if self.arithmetic != NOT_COMPARED:
+            return ""
+        return next(one.message for one in self.checks if one.id in _OF_ARITHMETIC and one.status in ("skip", "error"))
 
 
 def worst(statuses: list[str]) -> str:
-    """The worst of some statuses; skipped checks alone verify nothing, and count as a pass."""
+    """The worst of some statuses: what failed counts, whatever else could not be decided.
+
+    Skipped checks alone verify nothing, and count as a pass.
+    """
+    if "fail" in statuses:
+        return "fail"
     found = min(statuses, key=STATUSES.index, default="pass")
     return "pass" if found == "skip" else found

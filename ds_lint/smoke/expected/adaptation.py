@@ -11,6 +11,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.record import Record, field
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, STEPS, TRAIN, data_parallel_size
 from ds_lint.semantics.features import is_on, number_of, zero_stage
+from ds_lint.semantics.preparation import prepare
 from ds_lint.smoke.expected.expectation import ASSUMED, ZERO, fitting, with_meant_names
 from ds_lint.smoke.records.accelerate_script import BATCH_SIZE, script_of
 from ds_lint.smoke.records.job import FP32, SWAPPABLE, ConfigEdit, Removed
@@ -94,6 +95,7 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
         if is_small:
             _batch(config, changes, ranks, f"the run has {ranks} rank{'s' * (ranks != 1)}")
         _small_model(config, changes)
+        _loss_scale(config, changes, steps)
         _groups(config, changes, ranks)
         _sub_groups(config, changes)
     if config.stack == "accelerate":
@@ -105,6 +107,17 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
     if mode == CPU and is_on(config, "fp16", "enabled"):
         changes.adaptations.append(Adaptation("fp16.enabled", True, True, "the CPU computes in fp16, which is slow"))
     return changes
+
+
+def _loss_scale(config: Config, changes: Changes, steps: int) -> None:
+    """A window after which the loss scale rises that ends with the steps of the run, so that it is seen to rise."""
+    path = ("fp16", "loss_scale_window")
+    prepared, written = prepare(config), config.written.at(path)
+    if config.written.at(path[:1]) is None or prepared.value("fp16", "enabled") is not True:
+        return
+    window = number_of(written) if written is not None else None
+    if not prepared.value("fp16", "loss_scale") and (written is None or (window is not None and window > steps)):
+        changes.set(config, path, steps, f"the run has {steps} steps, after which the loss scale is to rise")
 
 
 def of_adapters(sizes: Sizes) -> Adaptation:

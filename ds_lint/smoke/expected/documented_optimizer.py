@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ds_lint.diagnostics.verdict import CPU, CUDA
+from ds_lint.diagnostics.verdict import CUDA
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.constructors import optimizer_constructor
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.expected.expectation import ZERO, Expectation, ranks_of_a_copy
-from ds_lint.smoke.records.job import CPU_ADAM, FUSED, ReferencePlan, UpdateRule
+from ds_lint.smoke.expected.expectation import ZERO, Expectation
+from ds_lint.smoke.records.job import CPU_ADAM, FUSED, UpdateRule
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ds_lint.smoke.records.accelerate_script import AccelerateScript
-    from ds_lint.smoke.records.job import Evidence, Job
 
-# Unit roundoff, and the smallest number above zero.
-_DTYPES = {
-    "float32": (2.0**-24, 2.0**-149),
-    "bfloat16": (2.0**-8, 2.0**-133),
-    "float16": (2.0**-11, 2.0**-24),
-}
 # What does not change the result, with the values for which that is so; None for any.
 _HARMLESS: Mapping[str, Any] = {
     "lr": None,
@@ -46,10 +39,6 @@ _UNDERSTOOD = {
     "sgd": ("momentum", "dampening", "weight_decay", "nesterov"),
 }
 _KINDS = {"adam": "adam", "adamw": "adam", "lion": "lion", "adagrad": "adagrad", "sgd": "sgd"}
-# `initialize_optimizer_states` of these makes the states in a step, in deepspeed/runtime/fp16 and bf16_optimizer.py.
-_START_WITH_ZEROS = ("FP16_Optimizer", "FP16_UnfusedOptimizer", "BF16_Optimizer")
-# Optimizers that get other gradients than the average: compressed, or orthogonal to each other.
-_CHANGE_GRADIENTS = ("onebit", "zeroone", "muon")
 _TRAINERS = ("adamw_torch", "adamw_torch_fused")
 
 
@@ -58,54 +47,6 @@ class NoReference(NamedTuple):
 
     key: str | None
     why: str
-
-
-def planned(expectation: Expectation, evidence: Evidence, job: Job) -> ReferencePlan | NoReference:
-    """What the reference run of a job is to do; ``evidence`` is that of rank 0."""
-    engine = evidence.engine
-    assert engine is not None  # noqa: S101 - a run that finished has it
-    if (obstacle := _obstacle(expectation)) is not None:
-        return obstacle
-    rule = update_rule(expectation, job.script)
-    names = {engine.communication_dtype, *evidence.dtypes.get("parameters", ()), *evidence.dtypes.get("gradients", ())}
-    known = [_DTYPES[name] for name in names if name in _DTYPES]
-    is_in_tf32 = expectation.config.stack == "trainer" and expectation.argument("tf32") is True
-    decays_one_group = expectation.config.stack == "trainer" and expectation.optimizer is None
-    return ReferencePlan(
-        on_device(rule, expectation, job.mode) if isinstance(rule, UpdateRule) else None,
-        clipping=engine.clipping,
-        unit_roundoff=max((roundoff for roundoff, _ in known), default=_DTYPES["float32"][0]),
-        smallest=max((smallest for _, smallest in known), default=_DTYPES["float32"][1]),
-        undecayed=frozenset(one.name for one in evidence.parameters if decays_one_group and one.group > 0),
-        repeats_passes=engine.stage < 3 and job.mode == CPU,
-        rounds_factors=job.mode == CUDA and is_in_tf32,
-        replaces_linear=engine.stage == 3 and expectation.final.value(ZERO, "memory_efficient_linear") is not False,
-        may_start_with_zeros=engine.zero_optimizer in _START_WITH_ZEROS,
-    )
-
-
-def _obstacle(expectation: Expectation) -> NoReference | None:
-    """What makes a run compute in another way than a single process of plain torch."""
-    final = expectation.final
-    if ranks_of_a_copy(final) > 1:
-        return NoReference(None, "several ranks share each copy of the model, and the reference run has whole copies")
-    for path, why in (
-        (("torch_autocast", "enabled"), "the reference run does not cast operations"),
-        ((ZERO, "zero_quantized_weights"), "the reference run does not quantize weights"),
-        ((ZERO, "zero_quantized_gradients"), "the reference run does not quantize gradients"),
-        ((ZERO, "zeropp_loco_param"), "the reference run does not quantize gradients"),
-        ((ZERO, "zenflow"), "ZenFlow delays the update of most weights, and the reference run does not"),
-        (("compression_training",), "the reference run does not compress the model"),
-        (("quantize_training",), "the reference run does not quantize the model"),
-    ):
-        if is_on(final, *path) or final.section(*path) is not None:
-            return NoReference(expectation.key(*path), why)
-    if (expectation.optimizer or "").lower().startswith(_CHANGE_GRADIENTS):
-        why = f"{expectation.optimizer} changes the gradients, and the reference run has no arithmetic for it"
-        return NoReference(expectation.key("optimizer", "type"), why)
-    if expectation.master_dtype.value != "float32":
-        return NoReference(expectation.master_dtype.key, "the reference run compares fp32 weights, and there are none")
-    return None
 
 
 def on_device(rule: UpdateRule, expectation: Expectation, mode: str) -> UpdateRule:

@@ -15,6 +15,7 @@ from ds_lint.semantics.batch import BATCH_SIZES, completed, data_parallel_size, 
 from ds_lint.semantics.features import DTYPE_NAMES, bf16_section, is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.schedules import TRAINERS_NAMES
+from ds_lint.smoke.expected.loss_scale_rule import LossScaleRule
 from ds_lint.smoke.records.job import ADAMW, CPU_ADAM
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import dotted, plain
@@ -201,6 +202,38 @@ class Expectation:
         return is_on(self.final, "fp16", "enabled") and bool(self.number("fp16", "loss_scale"))
 
     @property
+    def loss_scale_rule(self) -> LossScaleRule | None:
+        """How the loss scale of fp16 rises and falls; None without fp16.
+
+        The keys have the defaults of the release. Without ZeRO, an overflow that the hysteresis would absorb counts.
+        """
+        if self.dtype.value != "float16":
+            return None
+        window, hysteresis, least = (
+            self.number("fp16", name) or self._default_of("fp16", name)
+            for name in ("loss_scale_window", "hysteresis", "min_loss_scale")
+        )
+        if window is None or hysteresis is None or least is None:
+            return None
+        has_hysteresis = self.stage is not None and self.stage.value > 0
+        return LossScaleRule(
+            int(window),
+            int(hysteresis) if has_hysteresis else 1,
+            float(least),
+            refills=has_hysteresis and bool(self.final.value("fp16", "consecutive_hysteresis")),
+            is_static=self.is_loss_scale_static,
+        )
+
+    @property
+    def first_loss_scale(self) -> float | None:
+        """The loss scale of the first step; None if it is unknown."""
+        if self.is_loss_scale_static:
+            return self.number("fp16", "loss_scale")
+        power = self.number("fp16", "initial_scale_power")
+        power = self._default_of("fp16", "initial_scale_power") if power is None else power
+        return 2.0**power if power is not None else None
+
+    @property
     def clipping(self) -> Requested | None:
         """The norm to which gradients are clipped: that of the training arguments if they set it."""
         wanted = self.argument("max_grad_norm")
@@ -208,6 +241,11 @@ class Expectation:
             return Requested(float(wanted), self.key("gradient_clipping"))
         found = self.number("gradient_clipping")
         return None if found is None else self.requested(found, "gradient_clipping")
+
+    @property
+    def clipping_by_default(self) -> float:
+        """The norm to which the release clips gradients if nothing sets one: 0 for none, and 1 from 0.19.3 on."""
+        return self._default_of("gradient_clipping") or 0.0
 
     def argument(self, name: str) -> Any:
         """A training argument that is given; None if it is not."""
@@ -245,7 +283,11 @@ class Expectation:
         return [name, *([known.facts["alias"]] if known is not None and "alias" in known.facts else [])]
 
     def _default(self, name: str) -> float | None:
-        known = self.final.knowledge.find((ZERO, name))
+        return self._default_of(ZERO, name)
+
+    def _default_of(self, *path: str) -> float | None:
+        """The default of a number in the release."""
+        known = self.final.knowledge.find(path)
         return number(known.facts.get("default")) if known is not None else None
 
     @property

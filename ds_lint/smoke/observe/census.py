@@ -46,7 +46,7 @@ _GRADIENTS = (
 )
 _RECORDS = ("deepspeed.runtime", "ds_lint.smoke")  # whose attributes may hold tensors: a bucket, a recording
 _OURS = "ds-lint"
-_SCALARS = 512  # bytes that losses, norms and flags may take
+SCALARS = 512  # bytes that losses, norms and flags may take
 _PATIENCE, _TICK = 1.0, 0.01  # seconds
 _MOST_UNKNOWN = 3  # that are described
 
@@ -83,7 +83,7 @@ def settled(engine: Any, inputs: set[tuple[torch.dtype, torch.Size]], ours: Any)
     """The census once nothing is on its way: a thread of Gloo keeps what it has sent for a moment longer."""
     found = Census(engine, inputs, ours)
     end = time.monotonic() + _PATIENCE
-    while found.held.get("unknown", Held(0, 0)).bytes > _SCALARS and time.monotonic() < end:
+    while found.held.get("unknown", Held(0, 0)).bytes > SCALARS and time.monotonic() < end:
         del found  # which keeps the tensors alive
         time.sleep(_TICK)
         gc.collect()

@@ -9,15 +9,16 @@ import contextlib
 import math
 import os
 import types
-from collections.abc import Mapping
+import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
 
-from ds_lint.diagnostics.verdict import CUDA, Step
+from ds_lint.diagnostics.verdict import CUDA, Held, Step
 from ds_lint.smoke.observe import census, probes, whole_weights
 from ds_lint.smoke.observe.layers import Layers
+from ds_lint.smoke.observe.tensors import tensors_in
 from ds_lint.smoke.observe.tied import tied
 from ds_lint.smoke.records.job import TRAIN
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 GB = 10**9
 # Bytes of the weights of a model. Of 8 billion parameters in 16 bit, with their fp32 weights, rank 0 digests 48 GB:
 # half a minute at 1.5 GB/s of SHA-1. A process of its own loads 16 GB of the saved model and 32 GB of the checkpoint.
-_MOST_WHOLE = 16 * GB
+MOST_WHOLE = 16 * GB
 
 
 class Watch:
@@ -57,10 +58,13 @@ class Watch:
         self._frozen: dict[str, str] | None = None  # digests before the first step
         self._inputs: set[tuple[torch.dtype, torch.Size]] = set()
         self.recording = recording
+        self.is_over = False  # what the engine does from now on is not about the training
+        self.engine: Callable[[], Any] = lambda: None  # a weak reference to it, so that the census looks elsewhere
         self._part = part
 
     def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A forward pass of the engine."""
+        self.engine = weakref.ref(engine)
         given = list(tensors_in((args, kwargs)))
         self._samples.append(next((len(one) for one in given if one.dim()), 0))
         self._inputs.update((one.dtype, one.shape) for one in given)
@@ -125,6 +129,7 @@ class Watch:
         """Record what a model is before an engine has it: which names are one tensor, and the size of its buffers."""
         self.evidence.tied = tied(model)
         self.evidence.model_buffers = sum(buffer.numel() for buffer in model.buffers())
+        self.evidence.saved_buffers = sorted(model.state_dict().keys() & {name for name, _ in model.named_buffers()})
 
     def _watching_layers(self, engine: Any, forward: Callable[[], Any]) -> Any:
         """A forward pass; in the first one and the backward pass after it, the layers are watched."""
@@ -191,8 +196,18 @@ class Watch:
         self.evidence.secondary_elements = probes.secondary_elements(engine)
         if engine.is_gradient_accumulation_boundary():
             self._keep("gradients", probes.gradients(engine))
-        else:
+        elif self.evidence.held_in_window is None:
             self.evidence.held_in_window = probes.gradients_in_window(engine).held
+            self._look_at_storages(engine)
+
+    def _look_at_storages(self, engine: Any) -> None:
+        """What a rank keeps between two micro steps beside what it should, such as gradients in another place."""
+        if self.job is None:
+            return
+        found = census.settled(engine, self._inputs, ours=self)
+        self.evidence.unknown_in_window = found.held.get("unknown", Held(0, 0))
+        if self.evidence.unknown_in_window.bytes > census.SCALARS:
+            self.evidence.storages_in_window = found.unknown
 
     def _note_step(self, engine: Any, rates: list[float]) -> None:
         norm = engine.get_global_grad_norm()
@@ -218,6 +233,7 @@ class Watch:
         """The last step is over."""
         if self.recording is not None:
             self.recording.save()
+        self.recording, self.is_over = None, True
 
     def at_checkpoint(self, engine: Any) -> None:
         """The evidence after the steps before the checkpoint."""
@@ -237,9 +253,9 @@ class Watch:
                 evidence.peak_bytes = torch.cuda.max_memory_allocated()
             evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
         evidence.fingerprint = probes.fingerprint(engine)
-        if self.job is None and (size := whole_weights.bytes_of(engine)) > _MOST_WHOLE:
+        if self.job is None and (size := whole_weights.bytes_of(engine)) > MOST_WHOLE:
             evidence.uncompared = (
-                f"the model has {size / GB:,.0f} GB of weights, and ds-lint compares up to {_MOST_WHOLE / GB:,.0f} GB "
+                f"the model has {size / GB:,.0f} GB of weights, and ds-lint compares up to {MOST_WHOLE / GB:,.0f} GB "
                 "of whole weights with saved ones"
             )
             return
@@ -276,18 +292,6 @@ class Watch:
         self.evidence.held[kind] = holding.held
         self.evidence.dtypes[kind] = sorted(holding.dtypes)
         self.evidence.devices[kind] = sorted(holding.devices)
-
-
-def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    """The tensors among the arguments of a call; nothing is consumed that can be iterated only once."""
-    if torch.is_tensor(values):
-        yield values
-    elif isinstance(values, Mapping):
-        for one in values.values():
-            yield from tensors_in(one)
-    elif isinstance(values, (list, tuple)):
-        for one in values:
-            yield from tensors_in(one)
 
 
 class StepRecording(Protocol):

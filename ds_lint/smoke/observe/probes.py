@@ -94,7 +94,9 @@ def _parameter_offload(engine: Any) -> str | None:
     optimizer = engine.optimizer
     if getattr(optimizer, "params_in_nvme_and_cpu", False) or "nvme" in devices:
         return "nvme"
-    return "cpu" if getattr(optimizer, "offload_param", False) else None
+    # Without an optimizer, DeepSpeedZeRoOffload has the device.
+    is_offloaded = getattr(optimizer, "offload_param", _name(getattr(optimizer, "offload_device", None)) == "cpu")
+    return "cpu" if is_offloaded else None
 
 
 def _is_pinned(optimizer: Any) -> bool | None:

@@ -77,6 +77,7 @@ class RecordedStep(NamedTuple):
     is_skipped: bool
     updates: list[Update]
     live: dict[str, Live]
+    buffers: dict[str, str]  # digests of the buffers of the model after it
 
 
 class Recorded(NamedTuple):
@@ -166,9 +167,10 @@ class Recording:
         """The step is over; the next window begins."""
         micro_steps = [MicroStep(*one, self._factors.get(number)) for number, one in enumerate(self._inputs)]
         live = dict(_live(engine))
+        buffers = {name: probes.digest(one) for name, one in engine.module.named_buffers()}
         self._steps.append(
             RecordedStep(
-                micro_steps, self._scale, self._norm if norm is None else norm, is_skipped, self._updates, live
+                micro_steps, self._scale, self._norm if norm is None else norm, is_skipped, self._updates, live, buffers
             )
         )
         self._inputs, self._factors, self._updates = [], {}, []

@@ -15,6 +15,7 @@ import torch
 from ds_lint.smoke.observe import probes, recording
 
 _SAMPLES = 256  # elements of a parameter
+_FEW = 8
 _BETAS = 2
 _EXCHANGED = "comm_dtype"  # of a parameter
 _STATES = ("exp_avg", "exp_avg_sq", "momentum_buffer", "sum")
@@ -254,6 +255,27 @@ def stale(engine: Any) -> list[str]:
     return found
 
 
+def stepped_elements(engine: Any) -> dict[str, torch.Tensor]:
+    """A few elements of what the optimizer steps on, by parameter, as bytes; nothing of what is not in memory."""
+    parameters = dict(engine.module.named_parameters())
+    found: dict[str, torch.Tensor] = {}
+    masters = probes.tensors_of_masters(engine)
+    for master, parts in zip(masters, recording.places(engine), strict=False):
+        for part in parts if probes.backed(master) == master.numel() else ():
+            places = samples_of(_elements(parameters[part.name]))
+            places = places[_is_within(places, part)]
+            if places.numel():
+                stepped = master.detach().reshape(-1)[(places - part.start + part.begin).to(master.device)]
+                found[part.name] = stepped.contiguous().view(torch.uint8)
+    if masters:
+        return found
+    for name, one in parameters.items():
+        _, flat = probes.own_part(one)
+        if flat.numel():
+            found[name] = flat.detach()[samples_of(flat.numel()).to(flat.device)].contiguous().view(torch.uint8)
+    return found
+
+
 def elements_of(engine: Any) -> dict[str, torch.Tensor]:
     """A few elements of what this rank computes and steps with, by name, as bytes."""
     kept = {f"parameter {name}": probes.own_part(one)[1] for name, one in engine.module.named_parameters()}
@@ -291,6 +313,12 @@ def samples_of(elements: int) -> torch.Tensor:
     """The places of the elements that are sampled, the same on every rank."""
     count = min(elements, _SAMPLES)
     return torch.arange(count, dtype=torch.long) * elements // max(count, 1)
+
+
+def few_of(elements: int) -> torch.Tensor:
+    """The places of a few elements from all over a tensor."""
+    places = samples_of(elements)
+    return places[:: max(1, len(places) // _FEW)]
 
 
 def _sampled(

@@ -9,7 +9,7 @@ import deepspeed
 import torch
 
 from ds_lint.smoke.rank import data, generation, training_model
-from ds_lint.smoke.records.job import ADAMW, CPU_ADAM, GENERATE, RESUME, Job, TrainedParameter
+from ds_lint.smoke.records.job import ADAMW, CPU_ADAM, GENERATE, RATE, RESUME, Job, TrainedParameter
 
 if TYPE_CHECKING:
     from ds_lint.smoke.observe.observation import Watch
@@ -55,7 +55,7 @@ def _initialize(job: Job, recipe: training_model.Recipe, config: Any, watch: Wat
     watch.built(model)
     watch.enter("initialize")
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = OPTIMIZERS[job.optimizer](trained, lr=1e-3) if job.optimizer else None
+    optimizer = OPTIMIZERS[job.optimizer](trained, lr=RATE) if job.optimizer else None
     return deepspeed.initialize(
         model=model,
         model_parameters=None if optimizer else trained,

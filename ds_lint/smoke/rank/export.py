@@ -19,11 +19,12 @@ def inspect(job: Job) -> Exported:
     try:
         _load(folder, job, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
-        exported.load_error = f"{type(error).__name__}: {error}"
+        exported.load_error = saved_weights.sentence_of(error, job.folder)
+    checkpoint = folder if is_trainer else os.path.join(job.folder, deepspeed_run.CHECKPOINT)
     try:
-        saved_weights.recover(folder if is_trainer else os.path.join(job.folder, deepspeed_run.CHECKPOINT), exported)
+        saved_weights.recover(checkpoint, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
-        exported.recovery_error = f"{type(error).__name__}: {error}"
+        exported.recovery_error = saved_weights.sentence_of(error, checkpoint)
     return exported
 
 
@@ -41,7 +42,7 @@ def _load(folder: str, job: Job, exported: Exported) -> None:
         _load_adapters(folder, recipe, weights, exported)
         return
     auto = training_model.auto_class(recipe)
-    model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
+    model, info = auto.from_pretrained(folder, dtype=saved_weights.dtype_to_load(weights), output_loading_info=True)
     saved_weights.note_loaded(model, info, weights, exported)
 
 

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
-import glob
 import importlib
 import os
 import pickle
@@ -83,7 +82,7 @@ def _clean_up(root: str, *, is_over: bool) -> None:
     end_processes_of(root, but=[os.getpid()])
     remove_folder(root)
     if not is_over:
-        logs.remove(glob.glob(f"{glob.escape(root)}-*.log"))
+        logs.remove(logs.of_run(root))
 
 
 def _is_dismissed(connection: Connection) -> bool:

@@ -19,15 +19,16 @@ with the number of steps:
    no use: Adam divides by the root of the squares, and a gradient that is all roundoff moves a weight by ``lr``.
 3. The weights that the ranks compute with are the fp32 weights of after the step, cast down: bit for bit.
 
-A step that is skipped has no gradients; its weights must not move. What feeds the three is checked elsewhere, against
-the config: the learning rate, the norm to clip to, the loss scale.
+A step that is skipped has gradients beyond the numbers of their dtype; its weights must not move. What the run is
+compared with comes from the config, from the model's definition and from the data, never from the run itself: see
+``definition.py``, ``drawn_samples.py`` and ``expected/reference_plan.py``. What feeds the links is checked elsewhere,
+against the config: the learning rate, the norm to clip to, the loss scale.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -35,8 +36,11 @@ from ds_lint.smoke.expected import roundoff
 from ds_lint.smoke.expected.roundoff import U
 from ds_lint.smoke.expected.update_rules import Optimizer, Stepped, drift
 from ds_lint.smoke.observe import probes, recording
-from ds_lint.smoke.rank import training_model
+from ds_lint.smoke.rank.definition import Definition
+from ds_lint.smoke.rank.deviations import NEARLY, difference, fits, in_words, ratio_of, shares_of, worst
+from ds_lint.smoke.rank.drawn_samples import wrong_samples
 from ds_lint.smoke.rank.linear_of_stage_3 import linear
+from ds_lint.smoke.rank.passes import Passes
 from ds_lint.smoke.records.job import Deviation, Reference
 
 if TYPE_CHECKING:
@@ -44,13 +48,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from ds_lint.smoke.observe.recording import MicroStep, Recorded, RecordedStep
+    from ds_lint.smoke.observe.recording import Recorded, RecordedStep
     from ds_lint.smoke.records.job import Job, ReferencePlan, UpdateRule
 
-_OF_ALL = "num_items_in_batch"  # with which transformers divides the loss by the tokens of the whole batch
-_NO_LABEL = -100  # what the losses of transformers leave out
 _LARGE, _FEW = 2**20, 2  # elements of a model of which a few steps, and as many elements, are enough
-_NEARLY = 0.02  # relative, of a ratio that is named
+_OF_BUFFER = 2**-20  # relative, of a buffer that a GPU has computed
+_OF_ZEROS = 1.1  # learning rates, by which a step with zero gradients moves a weight at the most, beside its decay
 # Roundings to float32 on the way of the factor that clips: the norm over the scale, plus 1e-6, over the norm to clip
 # to, times the scale, and 1 over it (stage_1_and_2.py); all elements have the same error of it.
 _OF_FACTOR = 5
@@ -81,75 +84,123 @@ class _Repetition:
     def __init__(self, job: Job, plan: ReferencePlan, ranks: list[Recorded]) -> None:
         self.plan = plan
         self.ranks = ranks
-        self.model = training_model.build(training_model.recipe_of(job))
-        self.parameters = dict(self.model.named_parameters())
-        self.starts = dict(zip(self.parameters, _starts(one.numel() for one in self.parameters.values()), strict=True))
-        self.elements = sum(one.numel() for one in self.parameters.values())
-        self.found = Reference()
-        self.weights = torch.zeros(self.elements, dtype=torch.float64)  # as the step before left them
+        self.definition = Definition(job, plan)
+        self.elements = self.definition.elements
+        self.found = Reference(samples=wrong_samples(job, plan, ranks))
+        self.weights = self.definition.weights.clone()  # as the step before left them
         self.is_frozen = torch.zeros(self.elements, dtype=torch.bool)
-        self.are_known = False
+        self.are_known = not (plan.is_partitioned or plan.may_start_with_zeros)  # to the last bit
         self.optimizers: list[Optimizer] = []  # those that fit all steps so far
         self.plain: Optimizer | None = None  # the one of them that begins with the first step
-        self._prepare()
-        self.squares = torch.zeros(self.elements, dtype=torch.float64)  # of what each token adds to a bias
-        if not plan.repeats_passes:
-            self._watch_biases()
-        self.first_weights = torch.cat([one.detach().reshape(-1).double() for one in self.parameters.values()])
+        self.decays = self.definition.decays(plan.rule.decay if plan.rule is not None else 0.0)
+        self._note_frozen()
+        self.passes = Passes(self.definition, plan)
 
     def compare(self) -> Reference:
         """Go through the steps until something differs."""
+        self.found.begin = self._other_begin()
+        if self.found.begin is not None:
+            return self.found
         for number in range(min(len(one.steps) for one in self.ranks)):
-            steps = [one.steps[number] for one in self.ranks]
-            self.found.samples = self.found.samples or _same_samples(steps)
-            self._compare(number, steps)
-            self.found.steps += 1
             if self.found.averaging or self.found.update or self.found.weights:
                 break
             if self.elements > _LARGE and self.found.made == _FEW:
                 break
+            self._compare(number, [one.steps[number] for one in self.ranks])
+            self.found.steps += 1
         return self.found
 
     def _compare(self, number: int, steps: list[RecordedStep]) -> None:
-        is_made = not steps[0].is_skipped
-        self.found.made += is_made
-        if is_made:
-            owned = self._owned(steps)
-            covered = self.is_frozen.clone()
-            covered[owned.place] = True
-            if owned.place.numel() and not covered.all():
-                self.found.unseen = f"the optimizer updates {int(covered.sum()):,} of {self.elements:,} elements"
-            if self.are_known:
-                self._compare_rest(number, owned)
-            self.weights[owned.place] = owned.before
-            if not owned.is_updated.any():
-                self.found.unseen = "the optimizer does not get its gradients from its parameters"
-            some = _Owned(*(part[:: -(-self.elements // _LARGE)] for part in owned))
-            if self.found.unseen is None:
-                self._compare_gradients(number, steps, some)
-            self._compare_update(number, some)
-            self.weights[owned.place] = owned.after
-            self.are_known = bool(covered.all())
+        self.found.averaging = self._unequal_steps(number, steps)
+        if self.found.averaging is not None:
+            return
+        if steps[0].is_skipped:
+            self._compare_skipped(number, steps)
+        else:
+            self._compare_made(number, steps)
         if self.are_known:
             self._compare_live(number, steps)
 
-    def _prepare(self) -> None:
-        """Give the model what a run may have changed before its first step."""
-        buffers = dict(self.model.named_buffers())
-        for name, value in self.ranks[0].buffers.items():
-            if name in buffers:
-                buffers[name].data = value
-        for name, dtype in self.ranks[0].dtypes.items():
-            self.parameters[name].data = self.parameters[name].data.to(dtype)
-        for part in (part for one in self.ranks for part in one.frozen):
-            start = self.starts[part.name] + part.start
-            self.weights[start : start + part.weights.numel()] = part.weights.double()
-            self.is_frozen[start : start + part.weights.numel()] = True
+    def _compare_made(self, number: int, steps: list[RecordedStep]) -> None:
+        self.found.made += 1
+        owned = self._owned(steps)
+        self._compare_rest(number, owned)
+        live = self.weights.clone()  # before a step of zeros, which leaves the weights that the ranks compute with
+        self.weights[owned.place] = owned.before
+        if self.plan.is_partitioned and self.found.made == 1:
+            live = self.weights
+        covered = self.is_frozen.clone()
+        covered[owned.place] = True
+        self.found.unseen = self.plan.uncompared
+        some = _Owned(*(part[:: -(-self.elements // _LARGE)] for part in owned))
+        if owned.place.numel() and not covered.all() and self.plan.updates_all:
+            self.found.averaging = self._left_out(number, covered)
+        elif owned.place.numel() and not covered.all():
+            self.found.unseen = f"the optimizer has {int(covered.sum()):,} of {self.elements:,} elements in memory"
+        if not owned.place.numel() and self.plan.rule is not None:
+            self.found.unseen = "the optimizer is not called, which `update` reports"
+        if self.found.unseen is None and self.found.averaging is None:
+            self._compare_gradients(number, steps, some, live)
+        self._compare_update(number, some)
+        self.weights[owned.place] = owned.after
+        self.are_known = bool(covered.all())
 
-    def _name_at(self, place: int) -> str:
-        """The parameter of an element."""
-        name: str = next(name for name, start in reversed(self.starts.items()) if start <= place)
-        return name
+    def _compare_skipped(self, number: int, steps: list[RecordedStep]) -> None:
+        """A step is skipped if its gradients are not finite in their dtype, and not otherwise."""
+        begins = not self.plan.is_partitioned or self.found.made > 0
+        if not begins or self.plan.uncompared or self.passes.may_overflow(self.weights, steps):
+            return
+        self.found.averaging = _event(number, self.elements, "is skipped, but no gradient overflows")
+
+    def _unequal_steps(self, number: int, steps: list[RecordedStep]) -> Deviation | None:
+        """Ranks that do not make the same step."""
+        for rank, step in enumerate(steps):
+            words = ""
+            if step.is_skipped != steps[0].is_skipped:
+                which, other = (rank, 0) if step.is_skipped else (0, rank)
+                words = f"is skipped on rank {which}, and made on rank {other}"
+            elif len(step.micro_steps) != self.plan.windows:
+                words = f"has {len(step.micro_steps)} of {self.plan.windows} micro steps on rank {rank}"
+            elif step.scale != steps[0].scale:
+                words = f"has the loss scale {step.scale:g} on rank {rank}, and {steps[0].scale:g} on rank 0"
+            if words:
+                return _event(number, self.elements, words)
+        return None
+
+    def _left_out(self, number: int, covered: Tensor) -> Deviation:
+        """Elements that no rank updates."""
+        name = self.definition.name_at(int((~covered).nonzero()[0]))
+        own = int(covered.sum())
+        words = f"updates {own:,} of {self.elements:,} elements: the optimizer has not all of {name}"
+        return _event(number, self.elements - own, words)
+
+    def _note_frozen(self) -> None:
+        """Parameters that are not trained; a model that is partitioned while it is built shows what they are."""
+        for name, parameter in self.definition.parameters.items():
+            if not parameter.requires_grad:
+                start = self.definition.starts[name]
+                self.is_frozen[start : start + parameter.numel()] = True
+        for part in (part for one in self.ranks for part in one.frozen if self.plan.is_partitioned):
+            start = self.definition.starts[part.name] + part.start
+            self.weights[start : start + part.weights.numel()] = part.weights.double()
+
+    def _other_begin(self) -> str | None:
+        """A dtype or a buffer with which a rank begins, and which the model's definition does not have."""
+        for rank, recorded in enumerate(self.ranks):
+            others = sorted(recorded.dtypes.keys() ^ self.definition.parameters.keys())
+            if others:
+                has = "has" if others[0] in recorded.dtypes else "has not"
+                return f"the model of rank {rank} {has} the parameter {others[0]}, unlike the model's definition"
+            for name, dtype in recorded.dtypes.items():
+                if not self.definition.has_dtype(name, dtype):
+                    return f"rank {rank} begins with {name} in {_name(dtype)}, not in {_name(self.definition.dtype)}"
+            for name, wanted in self.definition.buffers.items():
+                observed = recorded.buffers.get(name)
+                if observed is None or not _is_same_buffer(observed, wanted, is_exact=self.plan.repeats_buffers):
+                    return f"rank {rank} computes with another buffer {name} than the model's definition has"
+        for name, dtype in self.ranks[0].dtypes.items():
+            self.definition.parameters[name].data = self.definition.parameters[name].data.to(dtype)
+        return None
 
     def _owned(self, steps: list[RecordedStep]) -> _Owned:
         """What the optimizers of all ranks did in a step."""
@@ -158,7 +209,7 @@ class _Repetition:
             for update in sorted(step.updates, key=lambda one: one.tensor):
                 for where in recorded.places.get(update.tensor, []):
                     cut = slice(where.begin, where.begin + where.length)
-                    start = self.starts[where.name] + where.start
+                    start = self.definition.starts[where.name] + where.start
                     after = update.after.reshape(-1)[cut].double()
                     gradient = torch.zeros_like(after)
                     if update.gradient is not None:
@@ -176,12 +227,9 @@ class _Repetition:
 
     # ------------------------------------------------------------------------------------------------- the gradients
 
-    def _compare_gradients(self, number: int, steps: list[RecordedStep], owned: _Owned) -> None:
+    def _compare_gradients(self, number: int, steps: list[RecordedStep], owned: _Owned, live: Tensor) -> None:
         """The gradients that the optimizer was given, before they were clipped, and those of this process."""
-        terms = self._terms(steps)
-        if terms is None:
-            self.found.unseen = "the loss is not that which the model returns"
-            return
+        terms = self.passes.terms(live, steps)
         ranks, windows = terms.shape[:2]
         whole, absolute = terms.sum((0, 1)), terms.abs().sum((0, 1))
         roundings = ranks + windows + 4  # additions; by the micro steps, ranks, loss scale and clipping it is divided
@@ -190,7 +238,7 @@ class _Repetition:
         norm, reported = float(whole.norm()), steps[0].norm
         of_norm = float(bound.norm()) + self.elements * U * norm
         if not self.plan.repeats_passes:
-            of_passes = self._of_passes(absolute)
+            of_passes = self.passes.roundoff(absolute)
             bound = bound + of_passes
             of_norm += float(of_passes.norm()) / roundoff.SIGMAS  # what is random adds up as its standard deviation
         clip = self._clip(norm if reported is None else reported)
@@ -199,92 +247,15 @@ class _Repetition:
         bound = bound[owned.place] + one_way
         bound = bound + (3 * U + of_norm / max(norm, 1e-300) * (reported is None)) * expected.abs()
         self._note("averaging", observed, expected, bound)
-        found = _difference(number, observed, expected, bound)
+        found = difference(number, observed, expected, bound)
         if found is not None:
-            found.parameter = self._name_at(int(owned.place[_worst(observed, expected, bound)]))
+            found.parameter = self.definition.name_at(int(owned.place[worst(observed, expected, bound)]))
         elif reported is not None and not abs(reported - norm) <= of_norm:
             found = Deviation(number + 1, self.elements, "", norm, reported, of_norm)
-            found.words = self._words(reported / norm if norm else math.inf, ranks, windows, steps[0].scale)
+            found.words = in_words(reported / norm if norm else math.inf, ranks, windows, steps[0].scale)
         if found is not None and not found.words:
             self._explain(found, terms, observed, owned, bound, steps[0].scale)
         self.found.averaging = found or self._unequal_parts(number, terms, observed, owned, bound, one_way)
-
-    def _terms(self, steps: list[RecordedStep]) -> Tensor | None:
-        """What each micro step of each rank contributes to the gradient: ranks x micro steps x elements."""
-        for name, parameter in self.parameters.items():
-            start = self.starts[name]
-            value = self.weights[start : start + parameter.numel()].float().to(parameter.dtype)
-            parameter.data = value.reshape(parameter.shape)
-        counts = [_labels(step) for step in steps]
-        self.squares.zero_()
-        terms = [
-            [self._term(one, len(step.micro_steps), counts, rank) for one in step.micro_steps]
-            for rank, step in enumerate(steps)
-        ]
-        if any(one is None for of_rank in terms for one in of_rank) or len({len(one) for one in terms}) != 1:
-            return None
-        self.squares /= len(steps) ** 2
-        return torch.stack([torch.stack([one for one in of_rank if one is not None]) for of_rank in terms]) / len(steps)
-
-    def _term(self, micro_step: MicroStep, windows: int, counts: list[tuple[int, int]], rank: int) -> Tensor | None:
-        """The gradient of a micro step, as a part of the average over the window.
-
-        It is taken with the factor that the run multiplied the loss by, since each factor rounds differently, and
-        then scaled to the factor that it should have been.
-        """
-        if micro_step.factor is None or not micro_step.factor:
-            return None
-        self.model.zero_grad(set_to_none=True)
-        torch.set_rng_state(micro_step.random)  # models of experts choose by chance between equal ones
-        before = self.squares.clone()
-        loss = self.model(**micro_step.inputs).loss
-        loss.backward(torch.full_like(loss, micro_step.factor))
-        right = _share(micro_step.inputs, windows, counts, rank) / micro_step.factor
-        self.squares = before + right**2 * (self.squares - before)
-        return right * torch.cat(
-            [
-                torch.zeros(one.numel(), dtype=torch.float64) if one.grad is None else one.grad.reshape(-1).double()
-                for one in self.parameters.values()
-            ]
-        )
-
-    def _watch_biases(self) -> None:
-        """Add up the squares of the gradients of each token, of which the gradient of a bias is the sum.
-
-        They may cancel: softmax does not change if all keys move, so the gradient of the bias of keys is roundoff.
-        """
-        starts = {id(parameter): self.starts[name] for name, parameter in self.parameters.items()}
-        for module in self.model.modules():
-            bias = getattr(module, "bias", None)
-            if isinstance(bias, torch.Tensor) and id(bias) in starts and bias.dim() == 1:
-                module.register_forward_hook(functools.partial(self._watch_output, starts[id(bias)], bias.numel()))
-
-    def _watch_output(self, start: int, elements: int, _module: Any, _inputs: Any, output: Any) -> None:
-        squares = self.squares[start : start + elements]
-
-        def add(gradient: Tensor) -> None:
-            squares.add_(gradient.double().reshape(-1, elements).square().sum(0))
-
-        if torch.is_tensor(output) and output.requires_grad and output.shape[-1:] == (elements,):
-            output.register_hook(add)
-
-    def _of_passes(self, absolute: Tensor) -> Tensor:
-        """What the order of additions within a forward and backward pass may change in each element."""
-        shapes = [one.shape for one in self.parameters.values() if one.dim() > 1]
-        tokens = max(
-            one.numel() for one in self.ranks[0].steps[0].micro_steps[0].inputs.values() if torch.is_tensor(one)
-        )
-        products, longest = 3 * len(shapes), max(tokens, *(max(shape) for shape in shapes))
-        terms = torch.maximum(absolute, self.squares.sqrt())
-        most = torch.cat(
-            [
-                terms[start : start + one.numel()].max().expand(one.numel())
-                for start, one in zip(self.starts.values(), self.parameters.values(), strict=True)
-            ]
-        )
-        # The dtype of the pass is that of the weights, whatever gradients are added up in.
-        of_pass = max(torch.finfo(one.dtype).eps / 2 for one in self.parameters.values())
-        return most * roundoff.of_passes(of_pass, products, longest, rounds_factors=self.plan.rounds_factors)
 
     def _clip(self, norm: float) -> float:
         """The factor that clips gradients of this norm."""
@@ -296,20 +267,20 @@ class _Repetition:
     ) -> None:
         """Find what the gradients are instead: a multiple of the average, of one rank, or other shares of its parts."""
         ranks, windows = terms.shape[:2]
-        found.ratio = _ratio(observed, terms.sum((0, 1))[owned.place], bound)
+        found.ratio = ratio_of(observed, terms.sum((0, 1))[owned.place], bound)
         if found.ratio is not None:
-            found.words = self._words(found.ratio, ranks, windows, scale)
-        elif ranks > 1 and _ratio(observed, terms.sum(1)[owned.rank, owned.place], bound) is not None:
+            found.words = in_words(found.ratio, ranks, windows, scale)
+        elif ranks > 1 and ratio_of(observed, terms.sum(1)[owned.rank, owned.place], bound) is not None:
             found.words = "they are those of the rank alone, as if the ranks exchanged none"
         else:
             names = [f"rank {rank}" for rank in range(ranks)], [f"micro step {one + 1}" for one in range(windows)]
             for of_parts, parts in zip(names, (terms.sum(1), terms.sum(0)), strict=True):
-                shares = _shares(observed, parts[:, owned.place], bound)
+                shares = shares_of(observed, parts[:, owned.place], bound)
                 if shares is not None and not found.words:
                     found.words = " and ".join(
-                        f"{name} counts {share:.3g} times" if abs(share) > _NEARLY else f"{name} does not count"
+                        f"{name} counts {share:.3g} times" if abs(share) > NEARLY else f"{name} does not count"
                         for name, share in zip(of_parts, shares, strict=True)
-                        if abs(share - 1) > _NEARLY
+                        if abs(share - 1) > NEARLY
                     )
 
     def _unequal_parts(
@@ -333,23 +304,6 @@ class _Repetition:
                 found = Deviation(number + 1, elements, "", right, right + off, may_be, words=words)
         return found
 
-    def _words(self, ratio: float, ranks: int, windows: int, scale: float) -> str:
-        """What a ratio between gradients means."""
-        if not ratio or not math.isfinite(ratio):
-            return "they are zero" if not ratio else ""
-        factor, size = (ratio, "larger") if ratio > 1 else (1 / ratio, "smaller")
-        named = {
-            "the number of ranks": ranks,
-            "the number of micro steps": windows,
-            "the ranks times the micro steps": ranks * windows,
-            "the loss scale": scale,
-        }
-        known = [
-            words for words, number in named.items() if number > 1 and math.isclose(factor, number, rel_tol=_NEARLY)
-        ]
-        known = known[:2] if ranks > 1 and windows > 1 else known[:1]
-        return f"they are {factor:.4g} times {size}" + (f" ({' or '.join(known)})" if known else "")
-
     # ------------------------------------------------------------------------------------------ the step, the weights
 
     def _compare_update(self, number: int, owned: _Owned) -> None:
@@ -361,10 +315,7 @@ class _Repetition:
             self.found.update = Deviation(number + 1, self.elements, "", 0.0, 0.0, 0.0)
             self.found.update.words = "the optimizer is not called"
             return
-        decays = torch.full((self.elements,), rule.decay, dtype=torch.float64)
-        for name in self.plan.undecayed:
-            decays[self.starts[name] : self.starts[name] + self.parameters[name].numel()] = 0.0
-        decay = decays[owned.place]
+        decay = self.decays[owned.place]
         if not self.optimizers:
             self.optimizers = list(self._optimizers(rule, owned, decay))
             self.plain = self.optimizers[0]
@@ -378,10 +329,10 @@ class _Repetition:
         self._note("update", owned.after, expected, stepped.bound)
         if found is None:
             return
-        found.parameter = self._name_at(int(owned.place[_worst(owned.after, expected, stepped.bound)]))
+        found.parameter = self.definition.name_at(int(owned.place[worst(owned.after, expected, stepped.bound)]))
         if torch.equal(owned.after, owned.before):
             found.words = "no weight changes"
-        elif decay.any() and _fits(owned.after, stepped.weights + owned.rate * decay * owned.before, stepped.bound):
+        elif decay.any() and fits(owned.after, stepped.weights + owned.rate * decay * owned.before, stepped.bound):
             found.words = "they are those without weight decay"
         self.found.update = found
 
@@ -393,24 +344,33 @@ class _Repetition:
         yield Optimizer(rule, owned.place.numel())
         if self.plan.may_start_with_zeros:
             after_zeros, zeros = Optimizer(rule, owned.place.numel()), torch.zeros_like(owned.gradient)
-            after_zeros.step(self.first_weights[owned.place], zeros, zeros, decay)
+            after_zeros.step(self.definition.weights[owned.place], zeros, zeros, decay)
             yield after_zeros
 
     def _compare_rest(self, number: int, owned: _Owned) -> None:
-        """The fp32 weights between two steps: nothing moves them."""
+        """The fp32 weights before a step: those of the model's definition at first, and nothing moves them between."""
+        is_first = self.found.made == 1
+        if is_first and self.plan.is_partitioned:
+            return
         left = self.weights[owned.place]
-        found = _difference(number, owned.before, left, torch.zeros_like(left))
+        bound = torch.zeros_like(left)
+        if is_first and self.plan.may_start_with_zeros:
+            bound = (
+                owned.rate.clamp(min=self.plan.rate) * (_OF_ZEROS + self.decays[owned.place] * left.abs())
+                + 2 * U * left.abs()
+            )
+        found = difference(number, owned.before, left, bound)
         if found is not None:
-            found.parameter = self._name_at(int(owned.place[_worst(owned.before, left, torch.zeros_like(left))]))
-            found.words = "they change before the step"
+            found.parameter = self.definition.name_at(int(owned.place[worst(owned.before, left, bound)]))
+            found.words = "they are not those of the model's definition" if is_first else "they change before the step"
             self.found.update = found
 
     def _compare_live(self, number: int, steps: list[RecordedStep]) -> None:
-        """The weights that the ranks compute with, bit for bit."""
+        """The weights and the buffers that the ranks compute with, bit for bit."""
         wrong = []
         for rank, (recorded, step) in enumerate(zip(self.ranks, steps, strict=True)):
             for name, live in step.live.items():
-                start = self.starts[name] + live.start
+                start = self.definition.starts[name] + live.start
                 cast = self.weights[start : start + live.length].float().to(recorded.dtypes[name])
                 if probes.digest(cast) != live.digest:
                     wrong.append((rank, name, live.length))
@@ -418,6 +378,16 @@ class _Repetition:
             rank, name, _ = wrong[0]
             elements = sum(length for _, _, length in wrong)
             self.found.weights = Deviation(number + 1, elements, name, 0.0, float(rank), 0.0)
+            return
+        now = dict(self.definition.model.named_buffers())
+        for name, wanted in self.definition.buffers.items():
+            if not torch.equal(now[name], wanted):
+                continue  # the model itself changes it in a forward pass
+            for rank, (recorded, step) in enumerate(zip(self.ranks, steps, strict=True)):
+                if step.buffers.get(name) != probes.digest(recorded.buffers[name]):
+                    words = f"changes the buffer {name} on rank {rank}, and the model itself does not"
+                    self.found.weights = _event(number, 1, words)
+                    return
 
     def _note(self, what: str, observed: Tensor, expected: Tensor, bound: Tensor) -> None:
         """Remember the largest share of a tolerance."""
@@ -426,56 +396,21 @@ class _Repetition:
             self.found.largest[what] = max(share, self.found.largest.get(what, 0.0))
 
 
-def _starts(sizes: Iterator[int]) -> Iterator[int]:
-    start = 0
-    for size in sizes:
-        yield start
-        start += size
+def _event(number: int, elements: int, words: str) -> Deviation:
+    """What happens in a step, other than numbers that differ."""
+    return Deviation(number + 1, elements, "", 0.0, 0.0, 0.0, words=words, is_event=True)
 
 
-def _labels(step: RecordedStep) -> tuple[int, int]:
-    """The tokens that a rank learns to predict in a step: all labels, and those after the first of each sequence."""
-    labels = [one.inputs["labels"] for one in step.micro_steps if torch.is_tensor(one.inputs.get("labels"))]
-    return sum(int((one != _NO_LABEL).sum()) for one in labels), sum(
-        int((one[..., 1:] != _NO_LABEL).sum()) for one in labels
-    )
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
-def _share(inputs: dict[str, Any], windows: int, counts: list[tuple[int, int]], rank: int) -> float:
-    """What the loss of a micro step counts in the sum over the window of a rank.
-
-    The Trainer lets a model divide the sum over its tokens by the tokens of the whole batch, or of the rank, and counts
-    all labels or only those that are predicted. Every token counts the same then.
-    """
-    items = inputs.get(_OF_ALL)
-    for of_ranks in zip(*counts, strict=True):
-        if items is not None and float(items) in (sum(of_ranks), of_ranks[rank]):
-            return float(len(counts) * items / sum(of_ranks))
-    return 1 / windows
-
-
-def _same_samples(steps: list[RecordedStep]) -> str | None:
-    """Which ranks got a sample that another one got too in a step."""
-    seen: dict[bytes, int] = {}
-    for rank, step in enumerate(steps):
-        for micro_step in step.micro_steps:
-            tokens: Any = next(
-                (one for one in micro_step.inputs.values() if torch.is_tensor(one) and one.dim() > 1), None
-            )
-            for sample in tokens if tokens is not None else ():
-                before = seen.setdefault(sample.numpy().tobytes(), rank)
-                if before != rank:
-                    return f"ranks {before} and {rank}"
-    return None
-
-
-def _difference(number: int, observed: Tensor, expected: Tensor, bound: Tensor) -> Deviation | None:
-    """The element that is furthest off, if any is off by more than its bound."""
-    is_off = ~((observed - expected).abs() <= bound)
-    if not is_off.any():
-        return None
-    at = _worst(observed, expected, bound)
-    return Deviation(number + 1, int(is_off.sum()), "", float(expected[at]), float(observed[at]), float(bound[at]))
+def _is_same_buffer(observed: Tensor, wanted: Tensor, *, is_exact: bool) -> bool:
+    if (observed.dtype, observed.shape) != (wanted.dtype, wanted.shape):
+        return False
+    if is_exact or not wanted.is_floating_point():
+        return probes.digest(observed) == probes.digest(wanted)
+    return bool(torch.allclose(observed.double(), wanted.double(), rtol=_OF_BUFFER, atol=0.0, equal_nan=True))
 
 
 def _expected(stepped: Stepped, owned: _Owned) -> Tensor:
@@ -486,7 +421,7 @@ def _expected(stepped: Stepped, owned: _Owned) -> Tensor:
 def _step_differs(number: int, stepped: Stepped, owned: _Owned) -> Deviation | None:
     """The element that is furthest off, or the direction in which all are off."""
     expected = _expected(stepped, owned)
-    return _difference(number, owned.after, expected, stepped.bound) or _drifted(number, stepped, owned)
+    return difference(number, owned.after, expected, stepped.bound) or _drifted(number, stepped, owned)
 
 
 def _drifted(number: int, stepped: Stepped, owned: _Owned) -> Deviation | None:
@@ -497,28 +432,3 @@ def _drifted(number: int, stepped: Stepped, owned: _Owned) -> Deviation | None:
             right = float(((stepped.weights - owned.before) * direction).sum())
             return Deviation(number + 1, owned.after.numel(), "", right, right + off, may_be)
     return None
-
-
-def _worst(observed: Tensor, expected: Tensor, bound: Tensor) -> int:
-    return int(((observed - expected).abs() / bound.clamp(min=1e-300)).nan_to_num(math.inf).argmax())
-
-
-def _fits(observed: Tensor, expected: Tensor, bound: Tensor) -> bool:
-    return bool(((observed - expected).abs() <= 2 * bound).all())  # twice: of both sides
-
-
-def _ratio(observed: Tensor, expected: Tensor, bound: Tensor) -> float | None:
-    """The number by which the observed values are larger, if there is one."""
-    squares = float(expected.square().sum())
-    if not squares:
-        return None
-    ratio = float((observed * expected).sum()) / squares
-    return ratio if _fits(observed, ratio * expected, bound * max(1.0, abs(ratio))) else None
-
-
-def _shares(observed: Tensor, parts: Tensor, bound: Tensor) -> list[float] | None:
-    """How often each part counts in the observed values, if they are a sum of the parts."""
-    if not (observed.isfinite().all() and parts.isfinite().all()):
-        return None  # which LAPACK rejects with an error
-    shares = torch.linalg.lstsq(parts.T, observed[:, None]).solution[:, 0]
-    return shares.tolist() if _fits(observed, shares @ parts, bound) else None

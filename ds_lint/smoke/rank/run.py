@@ -8,6 +8,8 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from torch.distributed.checkpoint import CheckpointException  # no Exception
+
 from ds_lint.smoke.observe import census, recorder
 from ds_lint.smoke.observe.observation import Watch, observe_engines
 from ds_lint.smoke.observe.recording import Recording
@@ -16,13 +18,17 @@ from ds_lint.smoke.rank import (
     deepspeed_run,
     environment,
     export,
+    fsdp_export,
+    fsdp_reference,
+    fsdp_run,
     loaded_config,
+    overflows,
     reference,
     simulation,
     trainer_run,
 )
 from ds_lint.smoke.records.cause import cause_of
-from ds_lint.smoke.records.job import EXPORT, REFERENCE, TRAIN, WORLD, Evidence, Job, Raised
+from ds_lint.smoke.records.job import EXPORT, REFERENCE, SCALING, TRAIN, WORLD, Evidence, Job, Raised
 from ds_lint.smoke.standins import aio, kernels, offloaded, ops, pybind
 
 if TYPE_CHECKING:
@@ -38,7 +44,9 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
     clock = _Clock(evidence, say)
     log: recorder.ReadLog | None = None
     try:
-        if job.part == EXPORT:
+        if job.fsdp is not None:
+            _work_with_fsdp(job, number, evidence, clock)
+        elif job.part == EXPORT:
             clock.enter("load the saved model")
             evidence.exported = export.inspect(job)
             evidence.real_shapes = export.real_shapes(job)
@@ -56,11 +64,15 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             census.begin()
             recording = Recording(job, number) if job.part == TRAIN else None  # what a reference run repeats
             watch = Watch(job.part, evidence, clock.enter, recording, job=job)
-            observe_engines(lambda _engine: watch)
+            observe_engines(lambda _engine: None if watch.is_over else watch)
             _way(job)(job, number, config, watch)
             watch.finish()
+            engine = watch.engine() if job.overflows and job.part == TRAIN else None
+            if engine is not None:
+                clock.enter(SCALING)
+                overflows.provoke(job, number, engine, evidence)
         clock.enter("done")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is the result
+    except (Exception, SystemExit, CheckpointException) as error:  # noqa: BLE001 - whatever a library raises is the result
         with contextlib.suppress(OSError):  # the log may lie on a full disk, of which the evidence has to tell
             traceback.print_exc()
         evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error), cause_of(error))
@@ -68,6 +80,19 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
         evidence.unread = loaded_config.unread(job, log) if evidence.phase == "done" else []
         evidence.stand_ins = ops.used()
     return evidence
+
+
+def _work_with_fsdp(job: Job, number: int, evidence: Evidence, clock: _Clock) -> None:
+    """The parts of a run with FSDP."""
+    if job.part == EXPORT:
+        clock.enter("load the saved model")
+        evidence.exported, evidence.fsdp_saved = fsdp_export.inspect(job)
+        evidence.real_shapes = export.real_shapes(job)
+    elif job.part == REFERENCE:
+        clock.enter("repeat the steps")
+        evidence.reference = fsdp_reference.repeat(job)
+    else:
+        fsdp_run.train(job, number, evidence, clock.enter)
 
 
 def _way(job: Job) -> Callable[[Job, int, Any, Watch], None]:

@@ -4,17 +4,51 @@ from __future__ import annotations
 
 import os
 import pickle
-from typing import TYPE_CHECKING, Any
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.record import Record, field
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.knowledge.records import JsonObject
+    from ds_lint.smoke.records.fsdp_trace import FsdpTrace
     from ds_lint.smoke.records.job import Evidence, TrainedParameter
 
 _SEQUENCE = "sequence_parallel_size"  # the key of a config
 _SUFFIX = ".engine"
+INFERENCE = "deepspeed.init_inference"
+PASSES = "=QQ"  # forward passes that have begun and ended, in a file
+# Why learning rates are those of the script.
+SETS_RATES = "the script sets the learning rates itself"
+GOES_ON = "the script goes on from a checkpoint of its own"
+
+
+class Loaded(NamedTuple):
+    """Where the script has a parameter from."""
+
+    source: str  # in words: "from_pretrained('model')"
+    folder: str = ""  # with the files; empty if they are elsewhere
+    model_class: str = ""  # that has loaded them
+    name: str = ""  # of the parameter in that model
+    dtype: str = ""  # of it there
+    is_missing: bool = False  # what is loaded into its model has nothing for it
+    digests: list[str] | None = None  # of a dict of tensors, in each dtype; empty of too many
+
+
+class Evaluated(Record):
+    """What one rank shows of an engine that makes no step."""
+
+    kind: str = "deepspeed.initialize"  # the function that has made the engine
+    begun: int = 0  # forward passes of the model
+    ended: int = 0
+    given: dict[str, str] = field(factory=dict)  # digests of the parameters before DeepSpeed gets them, if it is known
+    loaded: dict[str, Loaded] = field(factory=dict)  # the source of each parameter, before the first pass
+    shape: dict[str, int] = field(factory=dict)  # elements of each parameter on this rank
+    dtypes: list[str] = field(factory=list)  # of the parameters
+    dtype: str = ""  # that ``init_inference`` is asked for
+    tensor_parallel: int = 1  # ranks that it divides tensors among
+    was_peft: bool = False
 
 
 class Moment(Record):
@@ -89,6 +123,14 @@ class EngineTrace(Record):
     micro_steps: list[int] = field(factory=list)  # backward passes of each step
     lacks_backward: bool = False  # before the first step, none came to DeepSpeed
     changes_gradients: bool = False  # the script does so itself, between backward pass and step
+    divided_again: list[int] = field(factory=list)  # for each micro step, how often its loss is divided beyond once
+    in_evaluation: list[int] = field(factory=list)  # steps, from 1, whose forward passes are in evaluation mode
+    idle: list[str] = field(factory=list)  # what does nothing in that mode
+    is_coverage_known: bool = False  # which parameters get gradients up to the checkpoint
+    without_gradient: list[str] = field(factory=list)  # parameters of the optimizer that get none
+    frozen_later: list[str] = field(factory=list)  # those of them that the script has frozen
+    cut_off: list[str] = field(factory=list)  # and those that compute where gradients are off
+    changed_anyway: list[str] = field(factory=list)  # and those that the steps change
     last_micro_steps: list[int] = field(factory=list)  # those of them that DeepSpeed takes for the last one
     replayed: Replayed | None = None
     parts: list[TrainedParameter] = field(factory=list)  # what this rank has of each parameter
@@ -99,8 +141,15 @@ class EngineTrace(Record):
     saves_itself: bool = False  # the script has a Trainer that saves a model in its own way
     not_saved: str | None = None  # why no model was saved
     own_rates: str | None = None  # why the learning rates are those of the script and not of the config
+    evaluated: Evaluated | None = None  # until it is trained
     no_room: str | None = None  # why nothing at all was saved
     measured: Measured = field(factory=Measured)
+    fsdp: FsdpTrace | None = None  # of a model that FSDP of torch shards, and no engine of DeepSpeed
+
+    @property
+    def is_inference(self) -> bool:
+        """Whether ``deepspeed.init_inference`` has made it, which reads another config."""
+        return self.evaluated is not None and self.evaluated.kind == INFERENCE
 
     @property
     def counted_ranks(self) -> int:
@@ -121,6 +170,7 @@ class Replayed(Record):
     last: dict[str, str] = field(factory=dict)  # of each tensor of the rank after the last step
     has_own_loss: bool = False  # the script computes the loss outside the model
     has_other_shapes: bool = False  # the script itself has inputs of other shapes than the repeated ones
+    not_loaded: str = ""  # what raises as ds-lint itself loads the checkpoint, by a library that the script may not use
     unrecorded: str = ""  # what could not be recorded, so that the steps are not the same
 
 
@@ -132,6 +182,21 @@ def write(trace: EngineTrace, folder: str) -> None:
     os.replace(f"{path}.new", path)
 
 
+def path_of_passes(folder: str, rank: int, number: int) -> str:
+    """The file in which a rank counts the forward passes of an engine."""
+    return os.path.join(folder, f"{rank}-{number}.passes")
+
+
+def _passes(path: str) -> tuple[int, int]:
+    """The forward passes that have begun and ended."""
+    if not os.path.exists(path):
+        return 0, 0
+    with open(path, "rb") as file:
+        content = file.read()
+    begun, ended = struct.unpack(PASSES, content) if content else (0, 0)
+    return begun, ended
+
+
 def read_all(folder: str) -> dict[int, list[EngineTrace]]:
     """The engines of a start by their number, each with its ranks in order."""
     found: dict[int, list[EngineTrace]] = {}
@@ -139,6 +204,10 @@ def read_all(folder: str) -> dict[int, list[EngineTrace]]:
         if name.endswith(_SUFFIX):
             with open(os.path.join(folder, name), "rb") as file:
                 one: EngineTrace = pickle.load(file)  # noqa: S301 - our own probe has written it
+            if one.evaluated is not None:
+                one.evaluated.begun, one.evaluated.ended = _passes(
+                    path_of_passes(folder, one.evidence.rank, one.number)
+                )
             found.setdefault(one.number, []).append(one)
     for ranks in found.values():
         ranks.sort(key=lambda one: one.evidence.rank)

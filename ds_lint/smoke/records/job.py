@@ -10,6 +10,7 @@ from ds_lint.smoke.records.small_model import TINY, Sizes
 
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
+    from ds_lint.smoke.records.fsdp import FsdpEvidence, FsdpJob, FsdpSaved
 
     TrainingFields = dict[str, Any]  # fields of TrainingArguments, each of its own type
     from ds_lint.diagnostics.finding import Stack
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from ds_lint.smoke.records.rendezvous import Rendezvous
 
 ADAMW, CPU_ADAM = "torch.optim.AdamW", "DeepSpeedCPUAdam"  # what stands for the optimizer of a script
+RATE = 1e-3  # with which it learns
 TRAIN, RESUME, EXPORT, GENERATE = "train", "resume", "export", "generate"  # the parts of a run
 RECORDINGS = "recordings"  # the folder with what a reference run repeats
 REFERENCE = "reference"  # the same steps again, in one process of plain torch
 SHARED = (TRAIN, RESUME, GENERATE)  # the parts that take all ranks
 WORLD = "world"  # and the one beside them: an engine of the user's real number of ranks
 GENERATING, GENERATED = "generate", "generated"  # the phases in which a rank generates, and waits for the others
+SCALING = "scale the loss"  # the phase in which ds-lint makes overflows
 SWAPPABLE = 2**20  # bytes from which a tensor goes to NVMe: deepspeed/runtime/swap_tensor/utils.py
 FP32 = 4  # bytes of an element
 FAKE_GROUP = "torch.testing._internal.distributed.fake_pg"  # private: a release of torch may not have it
@@ -59,17 +62,27 @@ class UpdateRule(NamedTuple):
 
 
 class ReferencePlan(NamedTuple):
-    """What a reference run needs of the run that it repeats; rates, scales and norms are in the recording."""
+    """What a reference run needs to know of the config: nothing of it comes from the engine that it checks."""
 
     rule: UpdateRule | None  # None: the fp32 weights of a step are taken for right
-    clipping: float  # the norm to which the engine clips; 0 for none
+    clipping: float  # the norm to which gradients are clipped; 0 for none
     unit_roundoff: float  # of the coarsest dtype that gradients are added up in
     smallest: float  # number above zero of that dtype
-    undecayed: frozenset[str] = frozenset()  # parameters without weight decay
+    dtype: str = "float32"  # of the weights that the ranks compute with
+    micro_batch: int = 0  # samples of a micro step; 0: unknown
+    windows: int = 1  # micro steps of a step
+    buffer_dtype: str | None = None  # to which the engine casts floating buffers; None: they stay as they are built
+    keeps_fp32: tuple[str, ...] | None = None  # patterns of buffers in fp32; empty: those of the model; None: no rule
+    is_partitioned: bool = False  # by ``zero.Init``, while transformers builds the model
+    decays_some: bool = False  # the Trainer's own optimizer, whose weight decay is not for all parameters
+    updates_all: bool = True  # in memory: neither a second optimizer nor NVMe has a part of the weights
+    uncompared: str | None = None  # what of the config gives the optimizer other gradients than those of the model
+    repeats_buffers: bool = True  # to the last bit: they are computed on a CPU
     repeats_passes: bool = True  # bit for bit: the run does the operations of plain torch in the same order
     rounds_factors: bool = False  # matrices in fp32 are multiplied in TF32
     replaces_linear: bool = False  # ZeRO-3 multiplies the matrices of linear layers in an order of its own
     may_start_with_zeros: bool = False  # a first step with zero gradients, before those of the run
+    rate: float = 0.0  # of that step, before a scheduler sets another one
 
 
 class Job(Record):
@@ -103,8 +116,10 @@ class Job(Record):
     memory: int | None = None  # bytes that a rank may take for the user's own model; None: for a small one alone
     makes_states: bool = False  # of the optimizer, though no step is made
     plan: ReferencePlan | None = None  # of a reference run
+    overflows: list[bool] = field(factory=list)  # of the steps after those of the training, in which ds-lint makes them
     decays_apart: bool = False  # the Trainer's optimizer has a group of parameters without weight decay
     seat: Rendezvous | None = None  # of the one rank that is made here, where a launcher started all of them
+    fsdp: FsdpJob | None = None  # None: DeepSpeed trains
 
 
 def keeps_frozen(stack: Stack | None, *, has_adapters: bool) -> bool:
@@ -189,11 +204,16 @@ class Evidence(Record):
     copies: list[str] = field(factory=list)  # parameters that every rank of a script has whole
     stale: list[str] = field(factory=list)  # of a script: live weights that are not the fp32 ones, rounded
     changed_in_evaluation: list[str] = field(factory=list)  # weights and states of an engine of a script
+    scales: list[float] = field(factory=list)  # of the loss, after each step in which ds-lint makes the overflows
+    stopped: str | None = None  # what these steps raise
+    made_anyway: list[int] = field(factory=list)  # those that are made though a gradient overflows, or skipped without
     divisions: list[float] = field(factory=list)  # without a loss scale: that factor times the micro steps
     # Of the gradients that the optimizer was given, by step that was made: the rank's share of the squared norm.
     squared_norms: list[float] = field(factory=list)
     held: dict[str, Held] = field(factory=dict)  # after the steps
     held_in_window: Held | None = None  # gradients before the last micro step of an accumulation window
+    unknown_in_window: Held | None = None  # storages that belong to nothing known, between two micro steps
+    storages_in_window: list[UnknownStorage] = field(factory=list)  # the largest of them
     persistent_elements: int = 0
     frozen: list[str] = field(factory=list)  # parameters that are not trained, as far as they are in memory
     moved: list[str] = field(factory=list)  # those of them that the steps have changed
@@ -201,6 +221,7 @@ class Evidence(Record):
     tied: list[list[str]] = field(factory=list)  # names of parameters that are one, before DeepSpeed
     tied_after: list[list[str]] = field(factory=list)  # and at the checkpoint
     secondary_elements: int = 0  # of the secondary partitions of hpZ, after a backward pass
+    saved_buffers: list[str] = field(factory=list)  # that belong to the saved model, before DeepSpeed changed it
     model_buffers: int = 0  # elements of the model's own buffers, before DeepSpeed changed it
     storages: dict[str, Held] = field(factory=dict)  # every live storage after the steps, by what it belongs to
     unknown_storages: list[UnknownStorage] = field(factory=list)  # the largest of those that belong to nothing known
@@ -225,6 +246,8 @@ class Evidence(Record):
     peak_bytes: int = 0
     seconds: dict[str, float] = field(factory=dict)  # by phase
     reference: Reference | None = None
+    fsdp: FsdpEvidence | None = None  # None: DeepSpeed trains
+    fsdp_saved: FsdpSaved | None = None  # the same, of the part that reads the files
 
 
 class Generated(Record):
@@ -260,6 +283,7 @@ class Deviation(Record):
     tolerance: float
     ratio: float | None = None  # by which all of them are larger, if it is one number
     words: str = ""  # what explains it
+    is_event: bool = False  # the words say what happens in the step, and no element is compared
 
 
 class Reference(Record):
@@ -268,8 +292,9 @@ class Reference(Record):
     steps: int = 0  # that were compared
     made: int = 0  # of them, those that were not skipped
     largest: dict[str, float] = field(factory=dict)  # difference as a share of its tolerance, by check
-    samples: str | None = None  # which ranks train on the same, in words
-    unseen: str | None = None  # why the gradients were not compared
+    samples: str | None = None  # what is wrong with the samples, in words
+    unseen: str | None = None  # what of the config stops the comparison of gradients
+    begin: str | None = None  # what is wrong before the first step, in words
     starts_with_zeros: bool = False  # a step with zero gradients came before the first
     averaging: Deviation | None = None
     update: Deviation | None = None

@@ -88,6 +88,36 @@ def first_host(nodelist: str) -> str:
     return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first.group()) if first else nodelist
 
 
+def host_of(rank: int, variables: Variables) -> str | None:
+    """The node of a rank of ``srun``, which fills one node after the other; None with other launchers."""
+    nodelist = variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_JOB_NODELIST")
+    layout = variables.get("SLURM_STEP_TASKS_PER_NODE") or variables.get("SLURM_TASKS_PER_NODE")
+    if not nodelist or not layout or not variables.get("SLURM_PROCID"):
+        return None
+    of_ranks = [host for host, tasks in zip(hosts(nodelist), tasks_by_node(layout), strict=False) for _ in range(tasks)]
+    return of_ranks[rank] if rank < len(of_ranks) else None
+
+
+def hosts(nodelist: str) -> list[str]:
+    """All hosts of such a list, in its order."""
+    found: list[str] = []
+    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
+        names = [""]
+        for text, numbers in re.findall(r"([^\[]+)|\[([^\]]*)\]", part):
+            names = [f"{name}{one}" for name in names for one in ([text] if text else _numbers(numbers))]
+        found += names
+    return found
+
+
+def _numbers(ranges: str) -> list[str]:
+    """``003-005,7`` one by one, with the same digits."""
+    found: list[str] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        found += [f"{number:0{len(first)}d}" for number in range(int(first), int(last or first) + 1)]
+    return found
+
+
 def tasks_by_node(layout: str) -> list[int]:
     """How many tasks each node has, from the Slurm form ``2(x3),1``."""
     tasks: list[int] = []

@@ -79,7 +79,11 @@ def _answer(value: Any, sentence: str, tell: Callable[[str], None]) -> Callable[
 
 def _show_devices(tell: Callable[[str], None]) -> None:
     """Whether there are GPUs, and how many: what a script asks, not a library."""
-    for name, own in (("is_available", lambda: True), ("is_initialized", lambda: True), ("device_count", _ranks)):
+    for name, own in (
+        ("is_available", lambda: True),
+        ("is_initialized", lambda: True),
+        ("device_count", ranks_of_node),
+    ):
         real = getattr(torch.cuda, name)
 
         def answer(real: Callable[[], Any] = real, own: Callable[[], Any] = own) -> Any:
@@ -110,7 +114,8 @@ def _libraries() -> tuple[str, ...]:
     return tuple(os.path.join(os.path.abspath(one), "") for one in found)
 
 
-def _ranks() -> int:
+def ranks_of_node() -> int:
+    """How many ranks the launcher starts on this node."""
     return int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE") or 1)
 
 
