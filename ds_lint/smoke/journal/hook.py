@@ -14,12 +14,14 @@ import stat
 import sys
 import time
 
-from ds_lint.smoke.journal import entries
+from ds_lint.smoke.journal import areas, entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
+
+    from ds_lint.smoke.journal.register import Lock, Register
 
 MOST = 2**30  # bytes of a file that is copied before it changes
 
@@ -30,7 +32,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _EMPTY = "empty"  # of a folder
 _PAUSE = 1.0  # seconds between two looks at which files are closed
 _DESCRIPTORS = "/proc/self/fd"
-_SYSTEM = ("/dev", "/proc", "/sys")
+_SYSTEM = ("/proc", "/sys")
+_DEVICES, _SHARED_MEMORY = "/dev/", "/dev/shm/"  # noqa: S108 - the second holds files
 # Caches fill as in any run of the script. Values are where a library has its cache if the variable is not set.
 _CACHES = {
     "XDG_CACHE_HOME": "~/.cache", "HF_HOME": "", "HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_XET_CACHE": "",
@@ -51,13 +54,16 @@ class Journal:
 
     def __init__(self, folder: str, *, most: int = MOST) -> None:
         self._folder = os.path.realpath(folder)
+        self._areas = areas.Areas(self._folder)
         self._most = most
+        self._beside = f"{entries.BESIDE}{os.path.basename(self._folder)}"  # what the journal itself puts there
         self._caches: tuple[str, ...] = ()
         self._free: tuple[str, ...] = ()
         self._set_free([folder, *_SYSTEM])
         self._look_at_caches()
-        self._known: set[str] = set()  # paths whose entry is complete
-        self._written: set[str] = set()  # by this process; it may have them open
+        self._known: set[str] = set()  # paths whose entry is complete, whatever happens to them
+        self._removed: set[str] = set()  # paths whose entry is complete if they go away
+        self._written: dict[str, float] = {}  # by this process, since when; it may have them open
         self._next_look = 0.0
         self._busy: set[int] = set()  # threads that write to the journal
 
@@ -88,8 +94,8 @@ class Journal:
         finally:
             self._busy.discard(thread)
 
-    def about_to_change_mode(self, path: Any, descriptor: int = -1) -> None:
-        """Keep what is at a path; the mode of a file that is too large to copy changes as the script wants."""
+    def about_to_change_status(self, path: Any, descriptor: int = -1) -> None:
+        """Keep what is at a path; the mode or times of a file that is too large to copy change as the script wants."""
         status = _status(_place(path, descriptor, follows=True))
         if status is not None and status.st_size <= self._most:
             self.about_to(WRITTEN, path, descriptor)
@@ -99,14 +105,30 @@ class Journal:
         name = _place(path, -1, follows=True)
         if os.path.isdir(name) or not os.path.exists(name):
             self.about_to(REMOVED, name)
-        entry = entries.read(entries.place_of(self._folder, name))
+        else:
+            self._take_over_from_others(name)
+        entry = entries.read(entries.place_of(self._areas.of(name), name))
         if entry is None:
             return not self._is_in_new_folder(name)
         return entry.kind != entries.ABSENT and entry.target != _EMPTY
 
+    def _take_over_from_others(self, path: str) -> None:
+        thread = _thread.get_ident()
+        self._busy.add(thread)
+        try:
+            area = self._areas.of(path)
+            with _locked(area) as others:
+                self._take_over(path, area, others)
+        finally:
+            self._busy.discard(thread)
+
     def is_free(self, path: Any) -> bool:
         """Whether a path is in the folder of the run or in a cache, which the journal leaves alone."""
-        return f"{_place(path, -1, follows=True)}{os.sep}".startswith(self._free)
+        return self._is_free(f"{_place(path, -1, follows=True)}{os.sep}")
+
+    def _is_free(self, name: str) -> bool:
+        is_device = name.startswith(_DEVICES) and not name.startswith(_SHARED_MEMORY)
+        return is_device or name.startswith(self._free)
 
     def look(self) -> None:
         """Note how each file was left that this process has written and closed, once a second."""
@@ -117,18 +139,23 @@ class Journal:
         self._next_look = now + _PAUSE
         self._busy.add(thread)
         try:
-            self.note_closed()
+            self.note_closed(now - _PAUSE)
         finally:
             self._busy.discard(thread)
 
-    def note_closed(self) -> None:
-        """Note how each file was left; one that is still open stays marked, because more may be written to it."""
+    def note_closed(self, before: float = float("inf")) -> None:
+        """Note how each file was left; one that is still open stays marked, because more may be written to it.
+
+        So does one that was not about to be opened ``before`` then: another thread is about to open it.
+        """
         opened = _opened()
-        for path in () if opened is None else self._written - opened:
-            self._written.discard(path)
+        written = list(self._written.items()) if opened is not None else []
+        closed = [path for path, since in written if since < before and path not in (opened or ())]
+        for path in closed:
+            self._written.pop(path, None)
             status = _status(path)
             if status is not None:
-                entries.mark(self._folder, path, entries.signature(status))
+                entries.mark(self._areas.of(path), path, entries.signature(status))
 
     def forget(self) -> None:
         """A fork begins: what its parent has written is not its own."""
@@ -142,19 +169,43 @@ class Journal:
 
     def _keep(self, change: str, path: str) -> None:
         name = f"{path}{os.sep}"
-        if name.startswith(self._free) or f"{os.sep}__pycache__{os.sep}" in name:
+        if self._is_free(name) or self._beside in name or f"{os.sep}__pycache__{os.sep}" in name:
             return
-        if path not in self._known:
+        if path not in self._known and (change != REMOVED or path not in self._removed):
             self._look_at_caches()
-            if name.startswith(self._free):
+            if self._is_free(name):
                 return
-            with _Lock(entries.lock_of(self._folder)):
-                place = entries.place_of(self._folder, path)
+            area = self._areas.of(path)
+            with _locked(area) as others:
+                self._take_over(path, area, others)
+                place = entries.place_of(area, path)
                 if not entries.has_entry(place):
                     self._add(place, path, change)
-            self._known.add(path)
+                if change != REMOVED:
+                    self._copy_instead(path, [area, *others])
+            (self._removed if change == REMOVED else self._known).add(path)
         if change == WRITTEN:
             self._mark(path)
+
+    def _take_over(self, path: str, area: str, others: list[str]) -> None:
+        """What was at a path before any run, if another run has changed it; so for a folder that another has made."""
+        for folder in others:
+            for one in (path, *entries.folders_above(path)):
+                entry = entries.read(entries.place_of(folder, one))
+                if entry is not None and (one == path or entry.kind != entries.DIRECTORY):
+                    entry.add_to(area)
+        self._take_over_other_name(path, area, [area, *others])
+
+    def _take_over_other_name(self, path: str, area: str, folders: list[str]) -> None:
+        """What was at a path, if it is a further name of a file that has changed by another name of it."""
+        status = _status(path)
+        place = entries.place_of(area, path)
+        if status is None or not stat.S_ISREG(status.st_mode) or entries.has_entry(place):
+            return
+        found = next((one for folder in folders if (one := entries.other_name(folder, status)) is not None), None)
+        if found is not None and not self._is_in_new_folder(path):
+            found.path = path
+            found.add_to(area)
 
     def _look_at_caches(self) -> None:
         """A script may name its caches before it imports the libraries."""
@@ -167,13 +218,14 @@ class Journal:
         self._free += tuple(f"{os.path.realpath(path)}{os.sep}" for path in folders)
 
     def _mark(self, path: str) -> None:
-        if path.startswith(self._free):
+        if self._is_free(path):
             return
         if not self._written:
             self._next_look = time.monotonic() + _PAUSE
-        if path not in self._written:
-            self._written.add(path)
-            entries.mark(self._folder, path, entries.OPEN)
+        is_marked = path in self._written
+        self._written[path] = time.monotonic()
+        if not is_marked:
+            entries.mark(self._areas.of(path), path, entries.OPEN)
 
     def _add(self, place: str, path: str, change: str) -> None:
         status = _status(path)
@@ -187,67 +239,66 @@ class Journal:
         elif stat.S_ISREG(status.st_mode):
             entry = entries.Entry(place, path, entries.FILE, status)
             self._keep_content(entry, status, change)
+            if status.st_nlink > 1:
+                entry.wants_twin(status)
             entry.write()
+
+    def _copy_instead(self, path: str, folders: list[str]) -> None:
+        """Copy a file that was to go away, and did not: what is written to it now also changes its second name."""
+        status = _status(path)
+        if status is None:
+            return
+        for folder in folders:
+            entry = entries.read(entries.place_of(folder, path))
+            if entry is not None and entry.kind == entries.FILE and entry.is_kept_by_name(status):
+                self._keep_content(entry, status, WRITTEN)
 
     def _is_in_new_folder(self, path: str) -> bool:
         """Whether the script has made the folder of a path: then nothing was there, whoever has written the file."""
-        while (folder := os.path.dirname(path)) != path:
-            entry = entries.read(entries.place_of(self._folder, folder))
-            if entry is not None and entry.kind == entries.ABSENT:
-                return True
-            path = folder
-        return False
+        above = entries.folders_above(path)
+        found = (entries.read(entries.place_of(self._areas.of(folder), folder)) for folder in above)
+        return any(entry is not None and entry.kind == entries.ABSENT for entry in found)
 
     def _keep_content(self, entry: entries.Entry, status: os.stat_result, change: str) -> None:
         """Keep a file that goes away by a second name, if it has no other; else copy it."""
-        if change == REMOVED and status.st_nlink == 1:
-            try:
-                os.link(entry.path, entry.content)
-            except OSError:
-                pass  # another file system
-            else:
-                return
+        if change == REMOVED and status.st_nlink == 1 and entries.keep_name(entry.path, entry.content):
+            return
         if status.st_size > self._most:
             raise RefusedError(
                 f"ds-lint smoke keeps the script from changing {entry.path}: it has {status.st_size / 2**30:.1f} GiB, "
                 f"and only files up to {self._most / 2**30:.1f} GiB are copied first and restored after the run"
             )
-        import shutil
-
         try:
-            shutil.copyfile(entry.path, entry.content)
+            entries.keep_copy(entry.path, entry.content)
         except OSError as error:
             raise RefusedError(
                 f"ds-lint smoke keeps the script from changing {entry.path}: it cannot be copied first: {error}"
             ) from None
 
 
-class _Lock:
-    """A file that one process or thread holds at a time; it is free again if its process is killed."""
+class _Locked:
+    """The locks of a run and of its register, in this order in all processes."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, own: Lock, register: Register) -> None:
+        self._own = own
+        self._register = register
+        self._of_all = register.locked()
 
-    def __enter__(self) -> None:
-        import fcntl
-
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+    def __enter__(self) -> list[str]:
+        self._own.__enter__()
+        self._of_all.__enter__()
+        return self._register.others()
 
     def __exit__(self, *_: object) -> None:
-        import fcntl
-
-        fcntl.flock(self._file, fcntl.LOCK_UN)  # a fork of another thread may have the file open, too
-        os.close(self._file)
+        self._of_all.__exit__(None, None, None)
+        self._own.__exit__()
 
 
-def has_locks(folder: str) -> bool:
-    """Whether the file system of a folder has them: that of a cluster may not."""
-    try:
-        with _Lock(entries.lock_of(folder)):
-            return True
-    except OSError:
-        return False
+def _locked(area: str) -> _Locked:
+    """Keep other processes, also of other runs, from adding to their journals; gives the folders of the runs."""
+    from ds_lint.smoke.journal import register
+
+    return _Locked(register.Lock(entries.lock_of(area)), register.of(area))
 
 
 _installed: Journal | None = None
@@ -259,6 +310,7 @@ def install(folder: str) -> None:
     if _installed is not None:
         return
     journal = _installed = Journal(folder)
+    _leave_number(folder)
 
     def opened(path: Any, _mode: Any, flags: Any) -> None:
         if isinstance(flags, int) and flags & _WRITING and not isinstance(path, int):
@@ -278,10 +330,18 @@ def install(folder: str) -> None:
 
     def changed_mode(path: Any, _mode: Any, descriptor: int = -1) -> None:
         if not isinstance(path, int):
-            journal.about_to_change_mode(path, descriptor)
+            journal.about_to_change_status(path, descriptor)
 
-    def linked(_old: Any, new: Any, *descriptors: int) -> None:
-        journal.about_to(WRITTEN, new, descriptors[-1])
+    def changed_times(path: Any, _times: Any, _ns: Any, descriptor: int = -1) -> None:
+        if not isinstance(path, int):
+            journal.about_to_change_status(path, descriptor)
+
+    def linked(old: Any, new: Any, old_descriptor: int = -1, new_descriptor: int = -1) -> None:
+        journal.about_to_change_status(old, old_descriptor)  # what is written by its new name changes it
+        journal.about_to(WRITTEN, new, new_descriptor)
+
+    def linked_by_name(_old: Any, new: Any, descriptor: int = -1) -> None:
+        journal.about_to(WRITTEN, new, descriptor)
 
     def connected(database: Any) -> None:
         if isinstance(database, str) and not database.startswith((":", "file:")) and database:
@@ -299,8 +359,9 @@ def install(folder: str) -> None:
         "os.mkdir": made,
         "os.truncate": truncated,
         "os.chmod": changed_mode,
+        "os.utime": changed_times,
         "os.link": linked,
-        "os.symlink": linked,
+        "os.symlink": linked_by_name,
         "sqlite3.connect": connected,
         "socket.bind": bound,
     }
@@ -313,12 +374,30 @@ def install(folder: str) -> None:
 
     atexit.register(journal.note_closed)
     os.register_at_fork(after_in_child=journal.forget)
+    os.register_at_fork(after_in_child=lambda: _leave_number(folder))
     sys.addaudithook(hook)
 
 
 def installed() -> Journal | None:
     """The journal of this process."""
     return _installed
+
+
+def _leave_number(folder: str) -> None:
+    """Note that this process is observed: its number, and where its program lies in memory.
+
+    A fork has the same place, whatever it calls itself and whoever its parent is; a program that it starts has another.
+    """
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        image = b" ".join(fields[number] for number in (23, 25, 44))
+    except (OSError, IndexError):  # macOS
+        image = b""
+    try:
+        entries.append(os.path.join(folder, f"{entries.OBSERVED}{areas.own_node()}"), b"%d %s\n" % (os.getpid(), image))
+    except OSError:
+        return  # a machine that does not see the folder; a full disk
 
 
 def about_to_write(path: Any) -> None:

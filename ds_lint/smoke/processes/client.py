@@ -22,6 +22,7 @@ from ds_lint.smoke.records.messages import MOST_IMPORTING, Ended, Entered, Ready
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ds_lint.diagnostics.verdict import RunNode
     from ds_lint.smoke.records.job import Job
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -114,6 +115,10 @@ class Pool:
         """Whether this torch computes on GPUs."""
         return self._ready is not None and self._ready.has_cuda
 
+    def nodes(self, _log: str | None) -> list[RunNode]:
+        """The nodes of the ranks, if there are several."""
+        return []
+
     @property
     def abandoned_locks(self) -> dict[str, str]:
         """The locks that killed builds of ops have left on this machine, by the op."""
@@ -143,12 +148,11 @@ class Pool:
 
     def keep_log(self, folder: str | None = None) -> str | None:
         """A file that stays, with the logs of a run and of the warm process; None if they are empty."""
-        path = f"{self.folder}-{len(self._kept) + 1}.log"
         names = sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else []
         found = [os.path.join(folder or "", name) for name in names if name.endswith(".log")]
-        if not logs.join([*found, self.log], path):
-            return None
-        self._kept.append(path)
+        path = logs.keep([*found, self.log], self.folder, len(self._kept) + 1)
+        if path is not None:
+            self._kept.append(path)
         return path
 
     def end_ranks(self) -> None:

@@ -17,10 +17,14 @@ def keep(folder: str, into: str, config: str) -> str:
 
 def kernel_caches() -> dict[str, str]:
     """Where ranks on a GPU keep compiled kernels from run to run, by the variable; the user's own settings count."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folders = {"CUDA_CACHE_PATH": "cuda", "TRITON_CACHE_DIR": "triton"}
-    kept = {name: os.path.join(cache, "ds-lint", "kernels", folder) for name, folder in folders.items()}
+    kept = {name: os.path.join(user_cache(), "ds-lint", "kernels", folder) for name, folder in folders.items()}
     return {name: os.environ.get(name, folder) for name, folder in kept.items()}
+
+
+def user_cache() -> str:
+    """The folder for caches of this user."""
+    return os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
 
 
 def _below(config: str) -> str:

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 MARK = "DS_LINT_SMOKE"  # names the folder of the run in the environment of each of its processes
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - on Linux; the segments of DeepSpeed and torch are there
@@ -49,10 +49,10 @@ def processes_of(folder: str) -> list[int]:
     return found
 
 
-def end_processes_of(folder: str, *, but: Collection[int] = ()) -> None:
-    """Kill the remaining processes of a run, and remove their segments."""
+def end_processes_of(folder: str, *, but: Collection[int] = (), also: Callable[[], Iterable[int]] = tuple) -> None:
+    """Kill the remaining processes of a run, and those that ``also`` names, and remove their segments."""
     for number in range(_ROUNDS):
-        left = [pid for pid in processes_of(folder) if pid not in but]
+        left = {*processes_of(folder), *also()}.difference(but)
         for pid in left:
             if number < _OF_TRACKERS and _tracks_resources(pid):
                 continue

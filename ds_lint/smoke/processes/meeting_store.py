@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.distributed import PrefixStore, TCPStore
 
-from ds_lint.smoke.processes.client import CouldNotRun
+from ds_lint.smoke.processes.client import PREFIX, CouldNotRun
 
 if TYPE_CHECKING:
     from ds_lint.smoke.records.rendezvous import Rendezvous
@@ -27,6 +27,7 @@ PATIENCE = 300.0  # seconds for all ranks to come: the nodes of a job do not sta
 _LEAST = 60.0  # which they get in any case, to import torch
 _FOR_NAMES = 10.0  # seconds for the name of a node that starts
 _PREFIX = "ds-lint"
+_ABSENT = "absent-rank-"  # a file
 _TICK = 0.1  # seconds between two questions
 
 
@@ -35,15 +36,42 @@ def patience_of(timeout: float | None) -> float:
     return PATIENCE if timeout is None else max(timeout, _LEAST)
 
 
+class Absences:
+    """Which ranks cannot come, and why, in a folder that all ranks get: they do not reach the store."""
+
+    def __init__(self, folder: str | None) -> None:
+        is_of_this_run = folder is not None and os.path.basename(folder).startswith(PREFIX)  # else it may have old ones
+        self._folder = folder if is_of_this_run else None
+
+    def note(self, rank: int, why: str) -> None:
+        """Note that a rank does not come."""
+        if self._folder is None:
+            return
+        path = os.path.join(self._folder, f"{_ABSENT}{rank}")
+        with contextlib.suppress(OSError):  # this node does not see the folder
+            with open(f"{path}.new", "w", encoding="utf-8") as file:
+                file.write(why)
+            os.replace(f"{path}.new", path)
+
+    def demand_none(self) -> None:
+        """Raise CouldNotRun, with the reason, if a rank does not come."""
+        names = os.listdir(self._folder) if self._folder is not None and os.path.isdir(self._folder) else []
+        ranks = sorted(int(number) for name in names if (number := name.removeprefix(_ABSENT)).isdecimal())
+        for rank in ranks[:1]:
+            with open(os.path.join(str(self._folder), f"{_ABSENT}{rank}"), encoding="utf-8") as file:
+                raise CouldNotRun(file.read())
+
+
 class Meeting:
     """One process's connection to the store. All methods raise CouldNotRun if rank 0 has ended."""
 
-    def __init__(self, place: Rendezvous, patience: float = PATIENCE) -> None:
+    def __init__(self, place: Rendezvous, patience: float = PATIENCE, absences: Absences | None = None) -> None:
         self.place = place
         self.patience = patience
+        absences = absences or Absences(None)
         _find_node(place)
         try:
-            self._store = PrefixStore(_PREFIX, _store(place, patience, is_host=_is_host(place)))
+            self._store = PrefixStore(_PREFIX, _store(place, patience, absences, is_host=_is_host(place)))
         except (RuntimeError, ValueError, OSError) as error:
             where = f"{place.address}:{place.port}"
             why = str(error).splitlines()[0]
@@ -79,7 +107,7 @@ class Meeting:
 
 def store_of(place: Rendezvous, name: str, patience: float) -> PrefixStore:
     """The store for a process group with a name, in a child of a process that is connected to the others."""
-    return PrefixStore(f"{_PREFIX}/{name}", _store(place, patience, is_host=False))
+    return PrefixStore(f"{_PREFIX}/{name}", _store(place, patience, Absences(None), is_host=False))
 
 
 def _find_node(place: Rendezvous) -> None:
@@ -97,7 +125,7 @@ def _find_node(place: Rendezvous) -> None:
         time.sleep(1.0)
 
 
-def _store(place: Rendezvous, patience: float, *, is_host: bool) -> TCPStore:
+def _store(place: Rendezvous, patience: float, absences: Absences, *, is_host: bool) -> TCPStore:
     """The store, for which a thread waits: torch does not return for the signal that ends this process."""
     found = queue.SimpleQueue[TCPStore | Exception]()
 
@@ -120,6 +148,7 @@ def _store(place: Rendezvous, patience: float, *, is_host: bool) -> TCPStore:
         with contextlib.suppress(queue.Empty):
             answer = found.get(timeout=1.0)
             break
+        absences.demand_none()
     if isinstance(answer, Exception):
         raise answer
     return answer
