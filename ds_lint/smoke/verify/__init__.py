@@ -19,8 +19,11 @@ from ds_lint.smoke.verify import (
     replayed,
     saving,
     script_arithmetic,
+    script_evaluation,
+    script_rates,
     script_saving,
     script_steps,
+    script_training,
     shares,
     steps,
     storages,
@@ -28,6 +31,8 @@ from ds_lint.smoke.verify import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ds_lint.diagnostics.verdict import Check
     from ds_lint.smoke.expected.expectation import Expectation
     from ds_lint.smoke.verify.check import AnyRun, ObservedRun, ScriptRun, SmallRun, Verify
@@ -48,6 +53,7 @@ _OF_SHARES: tuple[Verify[ObservedRun], ...] = (
 )
 OF_SMALL_RUNS: tuple[Verify[SmallRun], ...] = (
     *_OF_SHARES,
+    loss_scales.whole_course,
     steps.batch,
     steps.learning_rates,
     steps.clipping,
@@ -69,9 +75,10 @@ OF_SCRIPTS: tuple[Verify[ScriptRun], ...] = (
     loss_scales.course,
     script_steps.batch,
     script_steps.samples,
-    script_steps.learning_rates,
+    script_rates.learning_rates,
     steps.clipping,
     script_arithmetic.arithmetic,
+    script_training.training,
     recomputation.recomputation,
     frozen.frozen,
     replayed.resume,
@@ -88,9 +95,11 @@ OF_PIPELINES: tuple[Verify[ScriptRun], ...] = (
     precision.loss,
     precision.overflow,
     script_steps.batch,
-    script_steps.learning_rates,
+    script_rates.learning_rates,
+    script_arithmetic.of_parts,
     replayed.resume,
     script_saving.export,
+    script_saving.recovery_of_slices,
     keys.keys,
 )
 
@@ -111,3 +120,14 @@ def verify_script(expectation: Expectation, run: ScriptRun) -> list[Check]:
         return [check for property_ in OF_UNTRAINED for check in property_(expectation, run)]
     has_parts = run.is_pipeline or run.data_parallel != run.world_size
     return verify(OF_PIPELINES if has_parts else OF_SCRIPTS, expectation, run)
+
+
+def verify_evaluation(
+    expectation: Expectation, run: ScriptRun, sources: Mapping[str, script_evaluation.Source]
+) -> list[Check]:
+    """The checks of an engine with which a script evaluates, and trains nothing."""
+    own = list(script_evaluation.evaluation(expectation, run, sources))
+    if run.train[0].engine is None:  # of ``init_inference``, which has a config of its own
+        return own
+    properties = (shares.stage, precision.dtypes, script_evaluation.offload, keys.keys)
+    return [*(check for property_ in properties for check in property_(expectation, run)), *own]

@@ -10,7 +10,7 @@ from ds_lint.smoke.expected.documented_optimizer import NoReference, update_rule
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.records.failure import Failure
 from ds_lint.smoke.verify.check import SmallRun, checked, skipped
-from ds_lint.smoke.verify.precision import is_scaled
+from ds_lint.smoke.verify.precision import dtypes, is_scaled
 from ds_lint.smoke.verify.steps import clipping
 
 if TYPE_CHECKING:
@@ -39,22 +39,41 @@ def arithmetic(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
             yield skipped(name, None, "the loss is not finite, so there is nothing to compare")
         return
     yield _samples(expectation, run, found)
+    if expectation.stage is not None and expectation.stage.value != run.engine.stage:
+        why = f"the engine runs ZeRO stage {run.engine.stage}, and the reference run does what stage "
+        for name in (AVERAGING, UPDATE, WEIGHTS):
+            yield skipped(name, expectation.stage.key, f"{why}{expectation.stage.value} does")
+        return
+    if found.begin is not None:
+        yield from _other_begin(expectation, run, found.begin)
+        return
     yield _averaging(expectation, run, found)
     yield _update(expectation, run, found)
     yield _weights(expectation, run, found)
 
 
 def _samples(expectation: Expectation, run: SmallRun, found: Reference) -> Check:
-    if run.world_size == 1:
-        return skipped(SAMPLES, None, "one rank has no other ranks that could train on the same samples")
+    wanted = "other samples in each step" + " and on each rank" * (run.world_size > 1)
     return checked(
         SAMPLES,
-        Requested("other samples on each rank", expectation.key("train_batch_size")),
-        found.samples or "other samples on each rank",
+        Requested(wanted, expectation.key("train_batch_size")),
+        found.samples or wanted,
         found.samples is None,
-        kept="no two ranks train on the same sample in a step",
-        broken=f"{found.samples} train on the same samples in a step: the batch has fewer samples than it counts",
+        kept="no sample of the data is trained on twice" + ", by whichever rank" * (run.world_size > 1),
+        broken=f"{found.samples}: the training has fewer samples than it counts",
     )
+
+
+def _other_begin(expectation: Expectation, run: SmallRun, why: str) -> Iterator[Check]:
+    """Ranks that begin with another model: its steps are not compared with those of the model's definition."""
+    key = expectation.dtype.key or expectation.key(ZERO, "stage")
+    has_failed = any(check.status == "fail" for check in dtypes(expectation, run))
+    for name in (AVERAGING, UPDATE):
+        yield skipped(name, key, why)
+    if has_failed:
+        yield skipped(WEIGHTS, key, why)
+        return
+    yield Check(WEIGHTS, "fail", key, "the model as it is defined", "another one", None, why)
 
 
 def _averaging(expectation: Expectation, run: SmallRun, found: Reference) -> Check:
@@ -68,7 +87,7 @@ def _averaging(expectation: Expectation, run: SmallRun, found: Reference) -> Che
         return skipped(AVERAGING, key, "gradients are not clipped as requested, so they are not compared")
     if found.unseen is not None and found.averaging is None:
         return skipped(AVERAGING, key, found.unseen)
-    if not found.made:
+    if not found.made and found.averaging is None:
         return skipped(AVERAGING, key, "DeepSpeed made no step, so there are no gradients to compare")
     return _check(
         AVERAGING,
@@ -109,9 +128,11 @@ def _weights(expectation: Expectation, run: SmallRun, found: Reference) -> Check
         kept=f"after each of {found.steps} steps, the ranks compute with the fp32 weights of that step, in {dtype}",
         broken=""
         if difference is None
+        else f"step {difference.step} {difference.words}"
+        if difference.is_event
         else f"after step {difference.step}, rank {difference.observed:.0f} computes with other weights than the fp32 "
         f"weights of that step, rounded to {dtype}",
-        help="" if difference is None else f"{difference.parameter} is one of them.",
+        help="" if difference is None or difference.is_event else f"{difference.parameter} is one of them.",
     )
 
 
@@ -129,6 +150,8 @@ def _check(
         kept=f"{kept.format(steps)}; the largest difference is {share:.2g} of its tolerance",
         broken=""
         if difference is None
+        else f"step {difference.step} {difference.words}"
+        if difference.is_event
         else broken.format(difference.step) + f": {difference.words}" * bool(difference.words),
         help="" if difference is None or difference.expected == difference.observed else element(difference),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ds_lint.diagnostics.verdict import Check, Held
-from ds_lint.record import Record
+from ds_lint.record import Record, field
 from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class SmallRun(ObservedRun):
     real_ranks: int | None = None  # the user's world size, if it is known
     real_batch: Batch | None = None  # of that world size
     accelerate_script: AccelerateScript | None = None  # of the accelerate stack
+    overflows: list[bool] = field(factory=list)  # of the steps after the training, in which ds-lint makes them
 
 
 class ScriptRun(ObservedRun):
@@ -95,6 +96,17 @@ class ScriptRun(ObservedRun):
     def lacks_backward(self) -> bool:
         """Whether the script makes its backward passes in a way that DeepSpeed does not see."""
         return any(one.lacks_backward for one in self.ranks)
+
+    @property
+    def without_gradient(self) -> set[str]:
+        """The parameters of the optimizer that get no gradient on any rank, in no step up to the checkpoint."""
+        return self.on_every_rank("without_gradient")
+
+    def on_every_rank(self, name: str) -> set[str]:
+        """The parameters that are in a list of the trace of every rank; none if a rank does not know."""
+        if not all(one.is_coverage_known for one in self.ranks):
+            return set()
+        return set.intersection(*(set(getattr(one, name)) for one in self.ranks))
 
     @property
     def is_pipeline(self) -> bool:

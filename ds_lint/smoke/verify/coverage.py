@@ -32,6 +32,8 @@ _COMPILER = "the run starts no compiler"
 _DEEPCOMPILE = "DeepCompile does nothing in this run: `engine.compile()` is not called, and a CPU has no kernels for it"
 _HALF_SCALE = "the run has too few steps to show how the loss scale changes"
 
+_COURSE, _LEAST_SCALE = "the course of the loss scale", "the least loss scale"
+
 # The ids of the checks that look at a key; one of them is enough.
 COVERED_BY: dict[tuple[str, ...], tuple[str, ...]] = {
     ("train_batch_size",): ("batch",),
@@ -52,6 +54,10 @@ COVERED_BY: dict[tuple[str, ...], tuple[str, ...]] = {
     ("fp16", "fp16_master_weights_and_grads"): ("dtypes",),
     ("fp16", "loss_scale"): ("loss-scale", "overflow"),
     ("fp16", "initial_scale_power"): ("loss-scale", "overflow"),
+    ("fp16", "hysteresis"): (_COURSE,),
+    ("fp16", "consecutive_hysteresis"): (_COURSE,),
+    ("fp16", "loss_scale_window"): (_COURSE,),
+    ("fp16", "min_loss_scale"): (_LEAST_SCALE,),
     ("torch_autocast", "enabled"): ("dtypes",),
     ("torch_autocast", "dtype"): ("dtypes",),
     ("optimizer", "type"): ("update", "optimizer-states"),
@@ -130,7 +136,7 @@ NOT_VERIFIED: dict[tuple[str, ...], str] = {
 
 def unverified(expectation: Expectation, mode: str, checks: list[Check]) -> Iterator[Check]:
     """A skipped check for each key that asks for something and that none of these checks is about."""
-    made = {check.id for check in checks}
+    made = {check.id for check in checks} | _courses(expectation, checks)
     sections = {check.key for check in checks if check.id == "recomputation"}
     covered_by = COVERED_BY | (COVERED_ON_GPUS if mode == CUDA else {})
     for path in _requested_keys(expectation):
@@ -139,9 +145,17 @@ def unverified(expectation: Expectation, mode: str, checks: list[Check]) -> Iter
         ids, reason = _longest(covered_by, path), _longest(NOT_VERIFIED, path)
         if ids is not None and (reason is None or len(ids[0]) >= len(reason[0])):
             if made.isdisjoint(ids[1]):
-                yield skipped(COVERAGE, dotted(path), f"its check, `{ids[1][0]}`, is not made in this run")
+                why = reason[1] if reason is not None else f"its check, `{ids[1][0]}`, is not made in this run"
+                yield skipped(COVERAGE, dotted(path), why)
         else:
             yield skipped(COVERAGE, dotted(path), reason[1] if reason is not None else UNCOVERED)
+
+
+def _courses(expectation: Expectation, checks: list[Check]) -> set[str]:
+    """What the check of the loss scale over many steps shows, if it is made: the rule, and the least scale."""
+    course = next((check.expected for check in checks if (check.id, check.unit) == ("loss-scale", "steps")), None)
+    least = expectation.number("fp16", "min_loss_scale")
+    return set() if course is None else {_COURSE, *([_LEAST_SCALE] if least in course else [])}
 
 
 def _requested_keys(expectation: Expectation) -> Iterator[KeyPath]:

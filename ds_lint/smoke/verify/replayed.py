@@ -22,9 +22,14 @@ _PASSES, _STEPS = "numbers of forward passes", "numbers of steps"
 
 def resume(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """Every tensor of each rank after loading, and the steps after that."""
-    repetition = run.repetition
     offload = expectation.optimizer_offload
     key = offload.key if offload and offload.value == "nvme" else (expectation.stage.key if expectation.stage else None)
+    yield from resumed(run, key)
+
+
+def resumed(run: ScriptRun, key: str | None) -> Iterator[Check]:
+    """The same, where a key of a config asks for the checkpoint or none does."""
+    repetition = run.repetition
     if (why := run.ranks[0].no_room) is not None:
         yield skipped("resume", key, why)
         return

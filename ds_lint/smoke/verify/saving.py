@@ -129,15 +129,32 @@ def export(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
             f"the saved {saved.what} loads, but each rank holds only a part of every tensor to compare with",
         )
         return
+    if saved is _MODEL and exported.loaded is None and is_split(expectation):
+        yield Check(
+            "export", "warn", key, requested.value, "a part of each tensor", None,
+            "engine.save_16bit_model saves the part of each tensor that rank 0 has, and from_pretrained rejects it",
+            "Gather the tensors of all ranks before saving, or save a checkpoint.",
+        )  # fmt: skip
+        return
     trained = run.trained_names
     live = {name: digest for name, digest in run.train[0].live.items() if saved is not _ADAPTERS or name in trained}
     loaded = exported.loaded or {}
+    # A framework may save the fp32 weights themselves.
+    masters = run.train[0].trained
     of_parts = _in_files_of_parts(exported) if saved is _STATE_DICT else {}
     wrong = sorted(
         name
         for name, digest in live.items()
-        if loaded.get(name) != digest and not name.endswith(of_parts.get(digest, ()))
+        if loaded.get(name) not in (digest, masters.get(name, digest)) and not name.endswith(of_parts.get(digest, ()))
     )
+    lost = sorted(set(exported.missing) & set(run.train[0].saved_buffers))
+    if exported.loaded is not None and not wrong and not exported.empty and lost:
+        yield Check(
+            "export", "fail", key, requested.value, f"{len(lost)} are missing", None,
+            f"the saved {saved.what} lacks {len(lost)} buffers of the model ({', '.join(lost[:3])}), so "
+            f"{saved.loader} makes them up",
+        )  # fmt: skip
+        return
     is_kept = exported.loaded is not None and not wrong and not exported.empty
     yield checked(
         "export",
@@ -147,9 +164,14 @@ def export(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         kept=f"the saved {saved.what} loads with {saved.loader}, and all {len(live)} tensors equal the trained ones "
         "bitwise",
         broken=(_reshaped(saved, exported, live) if ranks_of_a_tensor(expectation.final) == 1 else "")
-        or _nothing_to_load(saved, exported, wrong, stage, len(live), run.train[0].save_refusal),
+        or _nothing_to_load(saved, exported, wrong, stage, live, run.train[0].save_refusal),
         help=_to_save(expectation, exported, stage),
     )
+
+
+def is_split(expectation: Expectation) -> bool:
+    """Whether DeepSpeed's own loop saves parts of tensors: what ``save_16bit_model`` gathers is sharded by ZeRO-3."""
+    return expectation.config.stack != "trainer" and ranks_of_a_tensor(expectation.final) > 1
 
 
 def _reshaped(saved: _Saved, exported: Exported, live: dict[str, str]) -> str:
@@ -166,6 +188,15 @@ def _reshaped(saved: _Saved, exported: Exported, live: dict[str, str]) -> str:
         f"{len(other)} of {len(live)} tensors of the saved {saved.what} have another shape than the trained ones: "
         f"{other[0]} is {stored}, not {trained}"
     )
+
+
+def _in_another_dtype(exported: Exported, wrong: list[str], live: dict[str, str]) -> str:
+    """What is wrong with tensors if all of them are saved in a dtype that rounds them; else empty."""
+    pairs = {(exported.stored.get(name, "").partition(" ")[0], live[name].partition(" ")[0]) for name in wrong}
+    if len(pairs) != 1:
+        return ""
+    (stored, trained) = pairs.pop()
+    return f"are in {stored}, and the trained ones in {trained}" if stored and trained and stored != trained else ""
 
 
 def _shape(digest: str) -> str:
@@ -204,8 +235,9 @@ def _seen(exported: Exported, wrong: list[str], whole: int) -> str:
 
 
 def _nothing_to_load(
-    saved: _Saved, exported: Exported, wrong: list[str], stage: int, whole: int, refusal: str | None
+    saved: _Saved, exported: Exported, wrong: list[str], stage: int, live: dict[str, str], refusal: str | None
 ) -> str:
+    whole = len(live)
     if refusal is not None:
         return f"accelerator.get_state_dict raises: {refusal.partition('. ')[0]}"
     weights = [name for name in exported.files if name.startswith(saved.starts)]
@@ -219,6 +251,8 @@ def _nothing_to_load(
         )
     if exported.loaded is None:
         return f"the saved {saved.what} does not load: {exported.load_error}"
+    if rounded := _in_another_dtype(exported, wrong, live):
+        return f"{len(wrong)} of {whole} tensors of the saved {saved.what} {rounded}"
     made_up = [name for name in wrong if name in exported.missing]
     if made_up:
         return f"{len(made_up)} of {whole} tensors are missing from the saved {saved.what} ({', '.join(made_up[:3])})"
@@ -256,6 +290,7 @@ def recovery(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         f"{len(trained) - len(wrong)} of {len(trained)} tensors",
         recovered is not None and not wrong,
         unit="tensors",
+        bad="warn" if ranks_of_a_tensor(expectation.final) > 1 else "fail",  # it knows no parts of tensors
         kept=f"zero_to_fp32 recovers all {len(trained)} {'' if saves_frozen else 'trained '}tensors from the "
         "checkpoint, bitwise"
         + ("" if saves_frozen else "; the Trainer saves no frozen weights with the adapter of a model"),

@@ -10,7 +10,7 @@ from ds_lint.semantics.features import is_on
 from ds_lint.smoke.expected.documented_optimizer import NoReference, rule_of_config
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify import script_weights
-from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE, element
+from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE, WEIGHTS, element
 from ds_lint.smoke.verify.check import ScriptRun, checked, skipped
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 
@@ -35,6 +35,12 @@ def arithmetic(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
         yield _averaging(expectation, run, run.recomputed)
         yield _update(expectation, run, run.recomputed)
     yield script_weights.live(expectation, run)
+
+
+def of_parts(_expectation: Expectation, _run: ScriptRun) -> Iterator[Check]:
+    """The same where ranks have parts of one model: no process has a whole one to repeat a step with."""
+    for name in (AVERAGING, UPDATE, WEIGHTS):
+        yield skipped(name, None, "several ranks share each copy of the model, and steps of whole copies are repeated")
 
 
 def _averaging(expectation: Expectation, run: ScriptRun, found: Recomputed) -> Check:

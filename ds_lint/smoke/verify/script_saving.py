@@ -24,11 +24,6 @@ def export(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
         yield skipped("export", key, why)
         return
     exported = run.exported if isinstance(run.exported, Exported) else None
-    is_split = run.ranks[0].stack == "deepspeed" and ranks_of_a_tensor(expectation.final) > 1
-    if is_split and exported is not None and exported.loaded is None:
-        why = "engine.save_16bit_model saves the part of each tensor that rank 0 has"
-        yield skipped("export", key, f"{why}; the script may save its model in another way")
-        return
     if refusal is None and run.ranks[0].adapter_names is None and exported and exported.stored and not exported.empty:
         yield skipped("export", key, "peft saves what the prompt encoder returns, and not its parameters")
         return
@@ -43,3 +38,9 @@ def export(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
         yield Check("export", "fail", key, "a saved model", None, None, f"trainer.save_model raises: {refusal}")
     else:
         yield skipped("export", key, f"{refusal}; the script may save its model in another way")
+
+
+def recovery_of_slices(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
+    """Whether zero_to_fp32 recovers the weights where ranks share each tensor; pipelines have other files."""
+    if ranks_of_a_tensor(expectation.final) > 1:
+        yield from saving.recovery(expectation, run)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.batch import BATCH_SIZES, STEPS
 from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
-from ds_lint.smoke.verify import steps
 from ds_lint.smoke.verify.arithmetic import AVERAGING
 from ds_lint.smoke.verify.check import ScriptRun, checked, skipped, spelling
 
@@ -109,44 +108,13 @@ def _in_words(sizes: Batch, run: ScriptRun) -> str:
     return sizes._replace(train=sizes.train // ranks_of_samples).in_words(run.data_parallel)
 
 
-def learning_rates(expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
-    """The learning rates, if it is the config or the Trainer that sets them."""
-    one, key = run.ranks[0], expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
-    if (other := _other_rates(run, key)) is not None:
-        yield other
-        return
-    scheduler = one.scheduler.rpartition(".")[2]
-    is_trainer = expectation.config.stack == "trainer"
-    if not is_trainer and expectation.schedule is None and expectation.optimizer is None:
-        return  # the config asks for none
-    if not is_trainer and expectation.schedule is None and scheduler:
-        yield skipped("learning-rate", key, f"the {scheduler} of the script sets the learning rates")
-    elif one.own_rates is not None:
-        yield skipped("learning-rate", key, f"{one.own_rates}, so the learning rates need not be those of the config")
-    else:
-        yield from steps.learning_rates(expectation, run)
-
-
-def _other_rates(run: ScriptRun, key: str | None) -> Check | None:
-    """A rank that steps with other learning rates than rank 0, which has the same parameter groups."""
-    if run.is_pipeline:
-        return None
-    first, *others = ([step.learning_rates for step in one.steps] for one in run.train)
-    for rank, rates in enumerate(others, start=1):
-        number = next(
-            (number for number, pair in enumerate(zip(first, rates, strict=False)) if pair[0] != pair[1]), None
-        )
-        if number is not None:
-            both = f"{steps.listed(rates[number])} in step {number + 1}, and rank 0 with {steps.listed(first[number])}"
-            return Check(
-                "learning-rate", "fail", key, first[number], rates[number], None,
-                f"rank {rank} steps with the learning rate {both}",
-            )  # fmt: skip
-    return None
-
-
 def samples(_expectation: Expectation, run: ScriptRun) -> Iterator[Check]:
     """Whether two ranks get the same inputs in every micro step, or in all from one on."""
+    yield from samples_of(run)
+
+
+def samples_of(run: ScriptRun) -> Iterator[Check]:
+    """The same of any run of a script."""
     if run.world_size == 1 or run.data_parallel != run.world_size:
         yield skipped("samples", None, "the ranks do not all train on samples of their own")
         return

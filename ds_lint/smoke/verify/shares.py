@@ -10,7 +10,7 @@ from ds_lint.semantics.features import is_on
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
 from ds_lint.smoke.expected.partitions import ALIGNED, Layout, in_partition, partition, touched
 from ds_lint.smoke.records.job import FP32, SWAPPABLE
-from ds_lint.smoke.verify.check import ObservedRun, ScriptRun, checked, skipped, spelling
+from ds_lint.smoke.verify.check import ObservedRun, ScriptRun, SmallRun, checked, skipped, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -193,6 +193,13 @@ def _gradients(expectation: Expectation, run: ObservedRun, whole: int, in_memory
     stage, ranks = expectation.stage.value, run.world_size
     in_window = [one.held_in_window.elements for one in run.train if one.held_in_window is not None]
     observed = in_window or run.held("gradients")
+    batch = expectation.batch(ranks) if isinstance(run, SmallRun) else None
+    if not in_window and batch is not None and batch.accumulation_steps > 1:
+        yield Check(
+            "gradients", "fail", expectation.stage.key, f"{batch.accumulation_steps} micro steps", None, None,
+            "no rank holds gradients between two micro steps: the engine makes a step after each micro step",
+        )  # fmt: skip
+        return
     if stage == 1 and not in_window:
         yield skipped(
             "gradients",
@@ -203,6 +210,10 @@ def _gradients(expectation: Expectation, run: ObservedRun, whole: int, in_memory
     # At the end of the step, those of an optimizer on NVMe go there with its states.
     expected = gradients_in_window(expectation, run.train[0].parameters, ranks) if in_window else [in_memory] * ranks
     exact = _exact_share(expectation, run) if in_window and stage == 2 else None
+    if in_window and stage == 1 and isinstance(run, ScriptRun):  # what gets no gradient has none to keep
+        unused = run.without_gradient
+        used = [one for one in run.train[0].parameters if one.name not in unused]
+        expected = gradients_in_window(expectation, used, ranks)
     wrong = [pair for pair in zip(observed, expected, strict=True) if pair[0] not in (pair[1], exact)]
     when = "between two micro steps " if in_window else ""
     yield checked(

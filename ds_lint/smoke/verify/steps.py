@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.batch import BATCH_SIZES
@@ -16,12 +17,15 @@ from ds_lint.smoke.expected.expectation import (
     ranks_of_a_copy,
     ranks_of_a_tensor,
 )
+from ds_lint.smoke.records.job import RATE
 from ds_lint.smoke.verify.check import ObservedRun, SmallRun, checked, skipped, spelling
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 from ds_lint.smoke.verify.shares import has_plain_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+OneRate = TypeVar("OneRate")
 
 _TOLERANCE = 1e-6  # relative, of learning rates
 
@@ -63,19 +67,28 @@ def learning_rates(expectation: Expectation, run: ObservedRun) -> Iterator[Check
     """The learning rates of the steps, compared with the config or the training arguments."""
     steps = run.train[0].steps
     observed = [step.learning_rates[0] for step in steps]
-    if any(step.is_skipped for step in steps):
-        key = expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
+    key = expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
+    is_skipped = [step.is_skipped for step in steps]
+    if any(is_skipped) and not isinstance(run, SmallRun):
         yield skipped("learning-rate", key, "the schedule does not advance while steps are skipped")
         return
-    if expectation.config.stack == "trainer" and (expectation.schedule is None or expectation.asks_for_schedule):
-        yield from _trainers_rates(expectation, observed, run.adapted)
+    if isinstance(run, SmallRun) and (other := _other_group(expectation, run)) is not None:
+        yield Check("learning-rate", "fail", key, observed[0], other.rate, None, other.words)
         return
-    if expectation.optimizer is None or expectation.optimizer.lower() == "muon":
-        return  # the optimizer of the script, or one with a rate for each kind of parameter
-    default = schedules.default_rate(expectation.optimizer, expectation.config.knowledge)
-    rate = expectation.rate.value if expectation.rate is not None else default
+    if expectation.config.stack == "trainer" and (expectation.schedule is None or expectation.asks_for_schedule):
+        yield from _trainers_rates(expectation, observed, is_skipped, run.adapted)
+        return
+    if (expectation.optimizer or "").lower() == "muon":
+        return  # which has a rate for each kind of parameter
     schedule = expectation.schedule
-    if schedule is None and expectation.rate is None:
+    if expectation.optimizer is None:
+        if not isinstance(run, SmallRun):
+            return  # the optimizer of the script
+        rate: float | None = run.accelerate_script.rate if run.accelerate_script is not None else RATE
+    else:
+        default = schedules.default_rate(expectation.optimizer, expectation.config.knowledge)
+        rate = expectation.rate.value if expectation.rate is not None else default
+    if schedule is None and expectation.rate is None and expectation.optimizer is not None:
         yield Check(
             "learning-rate",
             "warn",
@@ -94,6 +107,8 @@ def learning_rates(expectation: Expectation, run: ObservedRun) -> Iterator[Check
         expected = schedules.rates(*schedule, rate, len(observed), expectation.config.knowledge)
     if expected is None:
         return
+    expected = _without_advance(expected, is_skipped)
+    source = "config" if expectation.optimizer is not None or schedule is not None else "script's optimizer"
     requested = Requested(
         [one[0] if isinstance(one, list) else one for one in expected],
         expectation.key("scheduler") or expectation.key("optimizer", "params", "lr"),
@@ -103,18 +118,51 @@ def learning_rates(expectation: Expectation, run: ObservedRun) -> Iterator[Check
         requested,
         observed,
         _are_close(observed, requested.value),
-        kept=f"the learning rates are those of the config: {listed(observed)}",
-        broken=_first_other(observed, requested.value, "the config asks"),
+        kept=f"the learning rates are those of the {source}: {listed(observed)}",
+        broken=_first_other(observed, requested.value, f"the {source} asks"),
         help=_all_rates(observed, requested.value),
     )
 
 
-def _trainers_rates(expectation: Expectation, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
+class _OtherRate(NamedTuple):
+    """A parameter group with another learning rate than the first one of rank 0, and that in words."""
+
+    rate: float
+    words: str
+
+
+def _other_group(expectation: Expectation, run: SmallRun) -> _OtherRate | None:
+    """A group of any rank with a rate of its own; Muon has one rate for each kind of parameter."""
+    if (expectation.optimizer or "").lower() == "muon":
+        return None
+    for rank, one in enumerate(run.train):
+        for number, (step, first) in enumerate(zip(one.steps, run.train[0].steps, strict=False), start=1):
+            for group, rate in enumerate(step.learning_rates):
+                if not _is_close(rate, first.learning_rates[0]):
+                    which = f"parameter group {group} of rank {rank}"
+                    both = f"{rate:.7g}, and group 0 of rank 0 {first.learning_rates[0]:.7g}"
+                    return _OtherRate(rate, f"in step {number}, {which} has the learning rate {both}")
+    return None
+
+
+def _without_advance(rates: Sequence[OneRate], is_skipped: list[bool]) -> list[OneRate]:
+    """The rates where some steps are skipped: the schedule advances with steps that are made.
+
+    Source: ``_take_model_step`` in deepspeed/runtime/engine.py.
+    """
+    made = itertools.accumulate((not one for one in is_skipped), initial=0)
+    return [rates[number] for number, _ in zip(made, is_skipped, strict=False)]
+
+
+def _trainers_rates(
+    expectation: Expectation, observed: list[float], is_skipped: list[bool], adapted: frozenset[str]
+) -> Iterator[Check]:
     """The same for a schedule of the training arguments."""
     wanted = expectation.trainers_schedule
     expected = schedules.trainer_rates(*wanted, len(observed)) if wanted is not None else None
     if expected is None:
         return
+    expected = _without_advance(expected, is_skipped)
     section = (
         expectation.key("scheduler", "type")
         or expectation.key("optimizer", "params", "lr")
@@ -169,6 +217,8 @@ def listed(rates: list[float]) -> str:
 def clipping(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     """The norm to which gradients are clipped, in the engine and in the steps."""
     requested, observed = expectation.clipping, run.engine.clipping
+    if requested is None and isinstance(run, SmallRun) and not math.isclose(observed, expectation.clipping_by_default):
+        requested = Requested(expectation.clipping_by_default, expectation.key("gradient_clipping"))
     wrong = _wrongly_clipped(expectation, run, observed if requested is None else requested.value)
     if requested is None and not wrong:
         if observed:

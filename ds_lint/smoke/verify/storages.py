@@ -24,7 +24,7 @@ from ds_lint.smoke.verify.shares import has_plain_states, layout_of, states_of, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.records.job import Evidence, TrainedParameter
+    from ds_lint.smoke.records.job import Evidence, TrainedParameter, UnknownStorage
 
 TOLERANCE = 1024  # bytes
 _BUCKETS = 2  # of each dtype, if communication overlaps
@@ -54,6 +54,9 @@ def memory(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
     if (why := _not_accounted_for(expectation)) is not None:
         yield skipped("memory", why[0], why[1])
         return
+    if (in_window := _kept_in_window(run, requested.key)) is not None:
+        yield in_window
+        return
     excess = [
         (kind, one)
         for one in run.train
@@ -70,8 +73,22 @@ def memory(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         unit="bytes",
         kept=_in_words(on, is_script=isinstance(run, ScriptRun)),
         broken=_too_much(on, wrong, most.get(wrong, 0), requested.value, run.world_size),
-        help=f"The largest are {_described(on)}. Check what patches or wraps the engine." if wrong == "unknown" else "",
+        help=_help(on.unknown_storages) if wrong == "unknown" else "",
     )
+
+
+def _kept_in_window(run: ObservedRun, key: str | None) -> Check | None:
+    """A rank that keeps tensors between two micro steps that belong to no model state and no buffer."""
+    for one in run.train:
+        held = one.unknown_in_window
+        if held is not None and held.bytes > TOLERANCE:
+            message = f"between two micro steps, rank {one.rank} holds {held.bytes:,} bytes that are not part of any "
+            message += "model state or buffer, such as whole gradients"
+            return Check(
+                "memory", "fail", key, {"unknown": 0, "tolerance": TOLERANCE}, {"unknown": held.bytes}, "bytes",
+                message, _help(one.storages_in_window),
+            )  # fmt: skip
+    return None
 
 
 def _not_accounted_for(expectation: Expectation) -> tuple[str | None, str] | None:
@@ -172,8 +189,7 @@ def _too_much(evidence: Evidence, kind: str, most: int, stage: int, ranks: int) 
     return f"rank {evidence.rank} holds {held:,} bytes of {kind}, but stage {stage} {on} accounts for {most:,}"
 
 
-def _described(evidence: Evidence) -> str:
+def _help(found: list[UnknownStorage]) -> str:
     """``float32 [100] in `Linear.kept```: the largest storages of unknown purpose."""
-    return ", ".join(
-        f"{one.dtype} {one.shape}" + f" in `{one.holder}`" * bool(one.holder) for one in evidence.unknown_storages
-    )
+    described = (f"{one.dtype} {one.shape}" + f" in `{one.holder}`" * bool(one.holder) for one in found)
+    return f"The largest are {', '.join(described)}. Check what patches or wraps the engine."
