@@ -11,7 +11,7 @@ import sys
 
 from ds_lint.smoke.records.rendezvous import NoRendezvous, find
 
-_TIMEOUT = "--smoke-timeout"
+_TIMEOUT, _FOLDER = "--smoke-timeout", "--smoke-folder"
 
 
 def main(arguments: list[str]) -> int:
@@ -24,18 +24,23 @@ def main(arguments: list[str]) -> int:
     if place.rank > 0:
         from ds_lint.smoke.small_run.ranks import serve
 
-        return serve(place, timeout_in(arguments))
+        return serve(place, timeout_in(arguments), value_in(arguments, _FOLDER))
     command = [sys.executable, "-m", "ds_lint", *as_check(arguments)]
     return os.execv(sys.executable, command)  # noqa: S606 - ourselves
 
 
 def timeout_in(arguments: list[str]) -> float | None:
     """The seconds of ``--smoke-timeout``, for ranks that read no other options."""
+    seconds = value_in(arguments, _TIMEOUT) or ""
+    return float(seconds) if seconds.isdecimal() else None
+
+
+def value_in(arguments: list[str], option: str) -> str | None:
+    """The value of an option; None if it is not given."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, sign, value = word.partition("=")
-        seconds = value if sign else following
-        if name == _TIMEOUT and seconds.isdecimal():
-            return float(seconds)
+        if name == option and (sign or following):
+            return value if sign else following
     return None
 
 

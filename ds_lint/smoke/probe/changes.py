@@ -8,6 +8,7 @@ from ds_lint.diagnostics.verdict import OF_DS_LINT, OF_FORWARD
 from ds_lint.smoke.observe import probes
 from ds_lint.smoke.observe.sampled_step import differing, elements_of, gradients_of
 from ds_lint.smoke.probe.plan import TRAIN
+from ds_lint.smoke.records import engine_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +53,9 @@ class OutsideChanges:
         if self._trace.own_rates is not None or self._plan.part != TRAIN:
             return
         if not self._trace.is_trained and self._engine.global_steps > 0:
-            self._trace.own_rates = "the script goes on from a checkpoint of its own"
+            self._trace.own_rates = engine_trace.GOES_ON
         elif self._trace.stack != "trainer" and rates_of(self._engine) != self._rates:
-            self._trace.own_rates = "the script sets the learning rates itself"
+            self._trace.own_rates = engine_trace.SETS_RATES
 
     def look_at_weights(self, replayed: Replayed) -> None:
         """Whether the script has changed weights since the step with the checkpoint, which is within that step."""

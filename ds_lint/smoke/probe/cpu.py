@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
@@ -28,15 +29,18 @@ def install(tell: Callable[[str], None]) -> None:
         imports.after(name, functools.partial(of_module, tell))
     imports.after("transformers.training_args", _of_transformers)
     imports.after("accelerate.state", _of_accelerate)
+    imports.after("accelerate.utils.dataclasses", _of_plugins)
+    imports.after("torch.distributed.fsdp.fully_sharded_data_parallel", functools.partial(_of_fsdp, tell))
     imports.after("deepspeed", _of_deepspeed)
     imports.after("deepspeed.launcher.runner", _of_launcher)
 
 
 def _of_torch(tell: Callable[[str], None], _torch: ModuleType) -> None:
-    from ds_lint.smoke.standins import backend, cuda, placement
+    from ds_lint.smoke.standins import accelerator, backend, cuda, placement
 
     placement.install(tell)
     cuda.install(tell)
+    accelerator.install(tell)
     backend.install(tell)
     _replace_compiler(tell)
 
@@ -97,6 +101,19 @@ def _of_accelerate(state: ModuleType) -> None:
     from ds_lint.smoke.standins import device
 
     device.stand_in_of_accelerate(state)
+
+
+def _of_plugins(dataclasses: ModuleType) -> None:
+    from ds_lint.smoke.standins import sharded
+
+    sharded.stand_in_of_plugin(dataclasses)
+
+
+def _of_fsdp(tell: Callable[[str], None], fsdp: ModuleType) -> None:
+    from ds_lint.smoke.standins import sharded, sharding
+
+    sharded.install(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    sharding.stand_in_of_fsdp(tell, fsdp)
 
 
 def _of_transformers(training_args: ModuleType) -> None:

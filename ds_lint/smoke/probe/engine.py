@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ds_lint.diagnostics.verdict import OF_BACKWARD, OF_DS_LINT, OF_FORWARD, OF_SCRIPT, OF_STEP
-from ds_lint.smoke.observe import probes
-from ds_lint.smoke.observe.observation import Watch
+from ds_lint.smoke.observe import probes, whole_weights
+from ds_lint.smoke.observe.observation import MOST_WHOLE, Watch
 from ds_lint.smoke.observe.sampled_step import StepSamples, stale
 from ds_lint.smoke.probe import measured
 from ds_lint.smoke.probe.changes import OutsideChanges
+from ds_lint.smoke.probe.evaluation import ForwardPasses
+from ds_lint.smoke.probe.gradient_coverage import GradientCoverage
+from ds_lint.smoke.probe.loss_divisions import LossDivisions
 from ds_lint.smoke.probe.micro_steps import MicroSteps
 from ds_lint.smoke.probe.plan import TRAIN
 from ds_lint.smoke.probe.replay import Replay
 from ds_lint.smoke.probe.saving import EngineCheckpoint, no_room
 from ds_lint.smoke.records import engine_trace
+from ds_lint.smoke.records.engine_trace import Evaluated
 from ds_lint.smoke.standins import ops
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from ds_lint.smoke.probe.frameworks import Frameworks
     from ds_lint.smoke.probe.initialization import Initialization
+    from ds_lint.smoke.probe.loads import LoadedWeights
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.presence import Presence
 
@@ -40,6 +45,7 @@ class ObservedEngine:
         presence: Presence,
         maker: Frameworks,
         made_step: Callable[[], None],
+        weights: LoadedWeights,
     ) -> None:
         self.engine = engine
         self.steps = 0  # that the optimizer has made since the start
@@ -48,6 +54,7 @@ class ObservedEngine:
         self._plan = plan
         self._presence = presence
         self._trainer = maker.trainer
+        self._maker = maker
         self._made_step = made_step
         self._meter = initialization.meter
         kept = os.path.join(plan.kept_folder, f"engine-{self.trace.number}")
@@ -56,8 +63,50 @@ class ObservedEngine:
         self._watch = Watch(plan.part, self.trace.evidence, lambda _phase: None, samples)
         self._micro_steps = MicroSteps(plan, self.trace, kept)
         self._changes = OutsideChanges(plan, self.trace, self._meter, engine, is_sampled=samples is not None)
+        self._divisions = LossDivisions(self.trace)
+        is_followed = plan.part == TRAIN and not self.trace.is_pipeline
+        self._coverage = GradientCoverage(self.trace) if is_followed else None
         self.checkpoint = EngineCheckpoint(plan, self.trace, self._meter, maker, kept)
         self._replay = Replay(plan, of_rank)
+        self._weights = weights
+        self._passes: ForwardPasses | None = None
+        if plan.part == TRAIN and not self.trace.is_pipeline:
+            self._follow_passes(initialization)
+
+    def _follow_passes(self, initialization: Initialization) -> None:
+        """As long as the engine makes no step, its forward passes are what there is to see."""
+        self.trace.evaluated = Evaluated(given=initialization.given_digests, was_peft=initialization.has_adapters)
+        is_untrainable = probes.inner_optimizer(self.engine) is None
+        self._passes = ForwardPasses(
+            self._plan,
+            self.trace,
+            self.engine.module,
+            self._before_evaluation if is_untrainable else None,
+            self._after_evaluation if is_untrainable else None,
+        )
+        if is_untrainable:
+            self.write()  # a rank that never comes to a pass may be killed
+
+    def _before_evaluation(self) -> None:
+        """What an engine without an optimizer computes with; at stage 3 every rank takes part, as in each pass."""
+        evidence, evaluated = self.trace.evidence, self.trace.evaluated
+        if evaluated is None:
+            return
+        self._presence.enter("evaluate")
+        evaluated.loaded = self._weights.of(self.engine.module)
+        if whole_weights.bytes_of(self.engine) <= MOST_WHOLE:
+            evidence.live, _ = whole_weights.digests(self.engine, is_kept=evidence.rank == 0)
+        self.write()
+
+    def _after_evaluation(self) -> None:
+        self.measure_untrained()
+        self.write()
+
+    def trains(self) -> None:
+        """The engine makes a backward pass or a step."""
+        if self._passes is not None:
+            self._passes.stop()
+            self._passes = self.trace.evaluated = None
 
     def _samples(self, folder: str) -> StepSamples | None:
         optimizer = probes.inner_optimizer(self.engine)
@@ -70,7 +119,7 @@ class ObservedEngine:
 
     def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A forward pass; one that trains nothing, as in an evaluation, gets its own inputs and changes nothing."""
-        if engine.optimizer is None:
+        if probes.inner_optimizer(engine) is None:
             return call(engine, *args, **kwargs)
         if not self._micro_steps.is_training(engine.module):
             return self._changes.evaluate(lambda: call(engine, *args, **kwargs))
@@ -85,25 +134,41 @@ class ObservedEngine:
 
         def watched(args: Any, kwargs: Any) -> Any:
             self._micro_steps.note_inputs(args, kwargs)
-            return self._watch.forward(engine, args, kwargs, self._meter.measuring(OF_FORWARD, call))
+            measured_call = self._meter.measuring(OF_FORWARD, call)
+            if self._coverage is None:
+                outputs = self._watch.forward(engine, args, kwargs, measured_call)
+            else:
+                outputs = self._coverage.forward(
+                    engine, lambda: self._watch.forward(engine, args, kwargs, measured_call)
+                )
+            self._divisions.saw_outputs(outputs)
+            return outputs
 
         with self._meter.during(OF_DS_LINT):
             return self._replay.forward(engine.module, args, kwargs, watched)
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step."""
+        self.trains()
         self._micro_steps.count_backward(engine)
         if self.trace.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._meter.during(OF_DS_LINT):
-            self._replay.backward(loss, engine.gradient_accumulation_steps(), self.trace.world_size)
+            windows = engine.gradient_accumulation_steps()
+            self._replay.backward(loss, windows, self.trace.world_size)
+            by_engine = kwargs.get("scale_wrt_gas", True)
+            self._divisions.note(loss, windows, by_engine=by_engine, by_trainer=self._maker.divides_loss)
             answer = self._watch.backward(engine, loss, args, kwargs, self._meter.measuring(OF_BACKWARD, call))
             self._changes.left_gradients(self.steps)
+            if self._coverage is not None:
+                self._coverage.after_backward()
             return answer
 
     def begins_backward(self, engine: Any, loss: Any) -> None:
         """The script makes the backward pass itself, of a loss that ``engine.scale`` may have scaled."""
         self._meter.enter(OF_BACKWARD)
+        self.trains()
+        self._divisions.forget()
         self._micro_steps.count_backward(engine)
         self._replay.backward(loss, engine.gradient_accumulation_steps(), self.trace.world_size)
         is_scaled = getattr(engine, "_manual_backward_expected", False)
@@ -126,6 +191,7 @@ class ObservedEngine:
                 measured.finish_kernels()
             return answer
 
+        self.trains()
         if is_whole:
             self._micro_steps.before_step()
         with self._meter.during(OF_DS_LINT):
@@ -199,6 +265,9 @@ class ObservedEngine:
         """What the rank holds, and what it saves; the random state is as before."""
         state = torch.get_rng_state()
         evidence = self.trace.evidence
+        if self._coverage is not None:
+            self._coverage.at_checkpoint(self.engine)
+            self._coverage = None
         self._watch.at_checkpoint(self.engine)
         if not self.trace.is_pipeline:
             evidence.stale = stale(self.engine)

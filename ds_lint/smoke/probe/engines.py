@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -9,10 +10,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe import fsdp_models, imports
 from ds_lint.smoke.probe.frameworks import Frameworks
+from ds_lint.smoke.probe.loads import LoadedWeights
+from ds_lint.smoke.probe.owner import Owner
 from ds_lint.smoke.probe.plan import TRAIN
-from ds_lint.smoke.probe.presence import AFTER, BEFORE, IMPORT, INITIALIZE
+from ds_lint.smoke.probe.presence import AFTER, BEFORE, BEFORE_FSDP, IMPORT, INFERENCE, INITIALIZE
 from ds_lint.smoke.wrapping import around
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from ds_lint.smoke.probe.engine import ObservedEngine
+    from ds_lint.smoke.probe.inference import Inference
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.presence import Presence
 
@@ -47,6 +51,7 @@ def install(plan: Plan, presence: Presence) -> None:
     imports.after("deepspeed.utils", engines.watch_setters)
     for module, owner, name, phase in _PHASES:
         imports.after(module, functools.partial(_note_phase, presence, owner, name, phase))
+    fsdp_models.install(engines.owner())
     presence.at_end(engines.write)
 
 
@@ -57,7 +62,18 @@ class _Engines:
         self._plan = plan
         self._presence = presence
         self._maker = Frameworks()
+        self._weights = LoadedWeights(is_shrunk=plan.shrinks)
         self._observed: list[ObservedEngine] = []
+        self._inference: list[Inference] = []
+
+    def owner(self) -> Owner:
+        """What the models of FSDP get of the engines, among which they count."""
+
+        def add(one: Any) -> int:
+            self._observed.append(one)
+            return len(self._observed)
+
+        return Owner(self._plan, self._presence, self._maker, add, self._made_step)
 
     def watch(self, deepspeed: Any) -> None:
         """Wrap ``deepspeed.initialize``."""
@@ -66,6 +82,30 @@ class _Engines:
         @around(deepspeed, "initialize")
         def observed(initialize: Any, /, *args: Any, **kwargs: Any) -> Any:
             return self._initialize(initialize, signature.bind_partial(*args, **kwargs).arguments)
+
+        if hasattr(deepspeed, "init_inference"):
+            around(deepspeed, "init_inference")(self._init_inference)
+
+    @property
+    def _next(self) -> int:
+        """The number of the engine that is made now."""
+        return len(self._observed) + len(self._inference) + 1
+
+    def _init_inference(self, init: Callable[..., Any], model: Any, config: Any = None, **kwargs: Any) -> Any:
+        from ds_lint.smoke.probe.inference import Inference
+
+        before = self._presence.phase
+        self._presence.enter(INFERENCE)
+        one = Inference(self._next, self._plan, self._presence, self._weights, model)
+        try:
+            engine = init(model, config, **kwargs)
+        except Exception as error:
+            self._presence.raised(error)
+            raise
+        self._inference.append(one)
+        one.made(engine, {**(config if isinstance(config, dict) else {}), **kwargs})
+        self._presence.enter(AFTER if before in (IMPORT, BEFORE) else before)
+        return engine
 
     def watch_class(self, module: ModuleType) -> None:
         """Hook the class of the engines."""
@@ -86,16 +126,16 @@ class _Engines:
 
         before = self._presence.phase
         self._presence.enter(INITIALIZE)
-        one = Initialization(len(self._observed) + 1, self._plan, self._maker, given)
+        one = Initialization(self._next, self._plan, self._maker, given)
         try:
             made = initialize(**one.given)
         except Exception as error:
             self._presence.raised(error)
             one.refused()
             raise
-        observed = ObservedEngine(made[0], one, self._plan, self._presence, self._maker, self._made_step)
+        observed = ObservedEngine(made[0], one, self._plan, self._presence, self._maker, self._made_step, self._weights)
         self._observed.append(observed)
-        self._presence.enter(AFTER if before in (IMPORT, BEFORE) else before)
+        self._presence.enter(AFTER if before in (IMPORT, BEFORE, BEFORE_FSDP) else before)
         return made
 
     def watch_pipelines(self, module: ModuleType) -> None:
@@ -134,15 +174,13 @@ class _Engines:
         if self._plan.part == TRAIN or not os.path.isdir(kept):
             return False
         numbers = (int(name.partition("-")[2]) for name in os.listdir(kept) if name.startswith("engine-"))
-        later = (number for number in numbers if number > len(self._observed))
+        later = (number for number in numbers if number >= self._next)
         return any(os.path.isdir(os.path.join(kept, f"engine-{number}", "checkpoint")) for number in later)
 
     def _finish(self) -> None:
         """End this process with the others: the launcher sees success, and the script does not go on."""
         import torch
 
-        for one in self._observed:
-            one.measure_untrained()
         self.write()
         self._presence.enter("done")
         sys.stdout.flush()
@@ -158,7 +196,11 @@ class _Engines:
     def write(self) -> None:
         """Leave the trace of every engine so far."""
         for one in self._observed:
+            with contextlib.suppress(RuntimeError):  # the process group may have ended
+                one.measure_untrained()
             one.write()
+        for inference in self._inference:
+            inference.write()
 
 
 def _note_phase(presence: Presence, owner: str, name: str, phase: str, module: ModuleType) -> None:

@@ -27,6 +27,7 @@ class Frameworks:
     def __init__(self) -> None:
         self.trainer: Any = None  # the one that trains
         self.accelerator: Any = None  # the one that prepares a model
+        self.divides_loss: bool | None = None  # the Trainer by the micro steps, in this one; None without a Trainer
         self._has_own_optimizer = False  # the Trainer: the script gives it one, or a scheduler
         imports.after("transformers.trainer", self._watch_trainer)
         imports.after("accelerate.accelerator", self._watch_accelerator)
@@ -66,6 +67,22 @@ class Frameworks:
                 return train(trainer, *args, **kwargs)
             finally:
                 self.trainer = before
+
+        if hasattr(module.Trainer, "training_step"):
+            around(module.Trainer, "training_step")(self._step)
+
+    def _step(self, step: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        """A micro step of the Trainer, which divides the loss unless the model averages over the tokens of a window."""
+        number = kwargs.get("num_items_in_batch", args[2] if len(args) > 2 else None)
+        is_average_of_tokens = getattr(trainer, "model_accepts_loss_kwargs", False) and number is not None
+        has_own = getattr(trainer, "compute_loss_func", None) is not None
+        is_declared = getattr(trainer, "loss_is_scaled_for_ga", None) is not None
+        # What divides in its own place, such as TRL's Trainers, counts as the Trainer.
+        self.divides_loss = has_own or is_declared or not is_average_of_tokens
+        try:
+            return step(trainer, *args, **kwargs)
+        finally:
+            self.divides_loss = None
 
     def _watch_accelerator(self, module: ModuleType) -> None:
         @around(module.Accelerator, "_prepare_deepspeed")  # where Accelerate makes an engine

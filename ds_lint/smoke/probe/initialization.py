@@ -13,9 +13,10 @@ import torch
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.smoke.observe import probes, recorder
 from ds_lint.smoke.observe.tied import tied
-from ds_lint.smoke.probe import frameworks
+from ds_lint.smoke.probe import frameworks, loads
 from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.measured import EngineMeter
+from ds_lint.smoke.probe.plan import TRAIN
 from ds_lint.smoke.records import engine_trace
 from ds_lint.smoke.records.job import Evidence, TrainedParameter
 
@@ -38,6 +39,8 @@ class Initialization:
         self._own_rates = maker.own_rates(given)
         self._model_class = ""
         self._evidence = Evidence(0)
+        self.given_digests: dict[str, str] = {}
+        self.has_adapters = False
         model, parameters = given.get("model"), given.get("model_parameters")
         if parameters is not None and not isinstance(parameters, (list, tuple, dict)):
             parameters = self.given["model_parameters"] = list(parameters)  # an iterator can be read once
@@ -45,6 +48,9 @@ class Initialization:
             self._model_class = _class_of(model)
             self._evidence.parameters = list(_parameters(model, given.get("optimizer"), parameters))
             self._evidence.tied = tied(model)
+            if given.get("optimizer") is None and plan.part == TRAIN:  # it may only evaluate
+                self.given_digests = loads.digests_of(model)
+                self.has_adapters = loads.has_adapters(model)
             self._evidence.model_buffers = sum(buffer.numel() for buffer in model.buffers())
         name = "config" if given.get("config") is not None else "config_params"
         config = given.get(name)
@@ -112,7 +118,7 @@ class Initialization:
             config=self._config,
             config_path=self._path,
             arguments={name: own(value) if isinstance(value, str) else value for name, value in arguments.items()},
-            versions=_versions(),
+            versions=versions(),
             measured=self.meter.measured,
         )
 
@@ -154,7 +160,7 @@ def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = Tr
     return TrainedParameter(name, elements, group, is_trainable, probes.expert_ranks(parameter))
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """The releases of the libraries of this process."""
     found = {"python": platform.python_version()}
     for name in ("torch", "deepspeed", "transformers", "accelerate", "trl", "peft"):

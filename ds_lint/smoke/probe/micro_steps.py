@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ds_lint.smoke.observe import probes
-from ds_lint.smoke.observe.observation import tensors_in
+from ds_lint.smoke.observe.tensors import tensors_in
+from ds_lint.smoke.observe.training_mode import idle
 from ds_lint.smoke.probe import measured
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 
@@ -51,6 +52,8 @@ class MicroSteps:
 
     def count_backward(self, engine: Any) -> None:
         """A backward pass begins."""
+        if self._part == TRAIN and not engine.module.training:
+            self._note_evaluation_mode(engine.module)
         if self._untrained and not self._trained and self._part == TRAIN:
             self._trains_in_eval_mode = True  # ``from_pretrained`` leaves a model in it
             os.makedirs(os.path.dirname(self._mark), exist_ok=True)
@@ -58,6 +61,13 @@ class MicroSteps:
                 pass
         self._backwards += is_micro_step(engine)
         self._last_backwards += 1 if engine.is_gradient_accumulation_boundary() else 0
+
+    def _note_evaluation_mode(self, model: torch.nn.Module) -> None:
+        """Note that a step trains a model that is in evaluation mode."""
+        trace, step = self._trace, len(self._trace.micro_steps) + 1
+        if step not in trace.in_evaluation:
+            trace.in_evaluation.append(step)
+            trace.idle = trace.idle or idle(model)
 
     def before_step(self) -> None:
         """The optimizer is about to make a step."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ds_lint.launches.launchers import is_launcher
 from ds_lint.smoke.probe import cpu, engines, imports, isolation, missing, shrinking
-from ds_lint.smoke.probe.presence import BEFORE, IMPORT, Presence
+from ds_lint.smoke.probe.presence import BEFORE, BEFORE_FSDP, IMPORT, Presence
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
 
 _FIRST_IMPORTED = ("transformers", "accelerate", "deepspeed")
+_OF_FSDP = "torch.distributed.fsdp"
 
 
 def begin(plan: Plan) -> None:
@@ -24,7 +25,9 @@ def begin(plan: Plan) -> None:
     presence = Presence(plan)
     _watch_ends(presence, plan)
     for name in () if is_launcher(sys.orig_argv) else _FIRST_IMPORTED:
-        imports.after(name, lambda _module: presence.enter(BEFORE) if presence.phase == IMPORT else None)
+        imports.after(name, lambda _module: presence.enter(BEFORE) if presence.phase in (IMPORT, BEFORE_FSDP) else None)
+    if not is_launcher(sys.orig_argv):
+        imports.after(_OF_FSDP, lambda _module: presence.enter(BEFORE_FSDP) if presence.phase == IMPORT else None)
     if plan.uses_cpu:
         cpu.install(presence.adapted)
     isolation.install(plan)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 VARIABLE = "DS_LINT_PROBE"  # names the file with the plan
 TRAIN, RESUME = "train", "resume"  # the starts of the command
+RESTORE = "restore"  # a start in which each Python only restores its node, and ends
 
 
 class Plan(NamedTuple):
@@ -51,6 +52,11 @@ class Plan(NamedTuple):
     def temporary(self) -> str:
         """Where the script has its temporary files."""
         return os.path.join(self.own_folder, "tmp")
+
+    @property
+    def end(self) -> str:
+        """The file that is there once the driver has ended this start: agents on other nodes end and restore them."""
+        return os.path.join(self.own_folder, "end")
 
 
 def write(plan: Plan) -> str:

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ds_lint.smoke.journal import areas
 from ds_lint.smoke.records.cause import cause_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
 
 IMPORT, BEFORE, INITIALIZE, AFTER = "import", "before initialize", "initialize", "after initialize"
+INFERENCE = "init_inference"
 STEP, SAVE = "step", "save"
+BEFORE_FSDP = "before shard"  # FSDP is imported, and none of the libraries that make an engine
+SHARD = "shard"  # FSDP of torch shards a model
 DONE = "done"
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _OF_VALUES = "pydantic/"
@@ -30,12 +34,14 @@ class Presence:
     """The file of this process, written again whenever something changes; a reader never sees half of it."""
 
     def __init__(self, plan: Plan) -> None:
-        self._folder = plan.own_folder
+        self._folder = areas.place_of_processes(plan.own_folder)
         self._pid = os.getpid()
         self._at_end: list[Callable[[], None]] = []
         self._facts: dict[str, Any] = {
             "pid": self._pid, "rank": None, "started_by": None, "phase": IMPORT, "raised": None, "argv": sys.argv[:],
             "seconds": {}, "unable": None, "ended": None, "port": _port(), "adaptations": [], "shrunk": [],
+            "call": None, "calls": {}, "node": areas.own_node(), "world_size": None,
+            "address": None, "hosts": os.environ.get("SLURM_STEP_NODELIST"),
         }  # fmt: skip
         self._note_rank()
         self._since = time.monotonic()
@@ -43,7 +49,7 @@ class Presence:
 
     def enter(self, phase: str) -> None:
         """The script is in another phase."""
-        if phase == INITIALIZE:
+        if phase in (INITIALIZE, INFERENCE):
             self._pid = os.getpid()  # a rank that is a fork; other forks, such as workers that load data, tell nothing
         seconds = self._facts["seconds"]
         seconds[self._facts["phase"]] = seconds.get(self._facts["phase"], 0.0) + time.monotonic() - self._since
@@ -63,6 +69,18 @@ class Presence:
             self.raised(error)
             raise
         self.enter(before)
+
+    @contextlib.contextmanager
+    def within(self, call: str) -> Iterator[None]:
+        """The script is for a while in a call that waits for the other ranks."""
+        before, self._facts["call"] = self._facts["call"], call
+        self._facts["calls"][call] = self._facts["calls"].get(call, 0) + 1
+        self._write()
+        try:
+            yield
+        finally:
+            self._facts["call"] = before
+            self._write()
 
     @property
     def phase(self) -> str:
@@ -119,7 +137,7 @@ class Presence:
             return
         if others[1]:  # it is the launcher of this rank
             self._facts["started_by"] = int(os.environ[_SEEMING])
-        self._facts["rank"] = rank
+        self._facts |= {"rank": rank, "world_size": _world_size(), "address": os.environ.get("MASTER_ADDR")}
         os.environ[_PROCESS_OF_RANK if is_certain else _SEEMING] = own
 
     def _write(self) -> None:
@@ -159,6 +177,15 @@ def _rank() -> tuple[int | None, bool]:
     found = (os.environ.get(name) for name in _RANKS)
     rank = next((int(one) for one in found if one and one.isdecimal()), None)
     return rank, {"RANK", "LOCAL_RANK"} <= os.environ.keys()  # launchers give both
+
+
+def _world_size() -> int | None:
+    """The number of all ranks, once they have connected."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        size: int = distributed.get_world_size()
+        return size
+    return None
 
 
 def _port() -> int | None:

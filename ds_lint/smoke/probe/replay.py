@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ds_lint.smoke.observe import probes
-from ds_lint.smoke.observe.observation import tensors_in
+from ds_lint.smoke.observe.tensors import tensors_in
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.records.engine_trace import Replayed
 
@@ -42,6 +42,7 @@ class Replay:
         self._plan = plan
         self._folder = folder
         self._passes = 0  # that were recorded or replayed
+        self._number: int | None = None  # of the pass that is under way; None: it counts for nothing
         self._steps = 0  # the same
         self._bytes = 0
         self._own_losses: dict[int, float] = {}  # that the model returned, by forward pass
@@ -50,15 +51,22 @@ class Replay:
 
     def forward(self, model: torch.nn.Module, args: Any, kwargs: Any, call: Callable[[Any, Any], Any]) -> Any:
         """A forward pass with its own inputs, or with those that were recorded."""
+        args, kwargs = self.begin_forward(model, args, kwargs)
+        outputs = call(args, kwargs)
+        self.end_forward(outputs)
+        return outputs
+
+    def begin_forward(self, model: torch.nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The inputs of a forward pass: its own, or those that were recorded."""
+        self._number = None
         if not self.is_on:
-            return call(args, kwargs)
+            return args, kwargs
         number, self._passes = self._passes, self._passes + 1
         if len(self.replayed.settings) == self._steps:
             self.replayed.settings.append(_settings(model))
-        is_repeated = self._plan.part == RESUME
-        if is_repeated:
+        if self._plan.part == RESUME:
             if not os.path.exists(self._path(number)):  # the script goes on beyond what was recorded
-                return call(args, kwargs)
+                return args, kwargs
             own = args, kwargs
             recorded, states = torch.load(self._path(number), weights_only=False)  # each tensor on its own device
             args, kwargs = _with_own(recorded, own)
@@ -66,7 +74,15 @@ class Replay:
             _set_random_states(states)
         else:
             self._record(self._path(number), (args, kwargs))
-        outputs = call(args, kwargs)
+        self._number = number
+        return args, kwargs
+
+    def end_forward(self, outputs: Any) -> None:
+        """What the model returns in the forward pass that has begun."""
+        number = self._number
+        if number is None:
+            return
+        is_repeated = self._plan.part == RESUME
         found = [one for one in tensors_in(outputs) if one.is_floating_point()]
         self.replayed.outputs.append(" ".join(map(probes.digest, found)))
         self.replayed.norms.append([_norm(one.detach()) for one in found])
@@ -76,7 +92,6 @@ class Replay:
         for place, one in enumerate(found):
             if one.requires_grad:
                 one.register_hook(self._hook(number, place, is_loss=one is loss, is_repeated=is_repeated))
-        return outputs
 
     def backward(self, loss: Any, windows: int, ranks: int) -> None:
         """The loss that goes backward: that which the model returned, or another one.
@@ -249,5 +264,5 @@ def _set_random_states(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state(states["cuda"].cpu())
     if "numpy" in states:
         sys.modules["numpy"].random.set_state(states["numpy"])
-    for name in _TRACKERS & states.keys():
+    for name in _TRACKERS & states.keys() & sys.modules.keys():  # saving may import one, and loading not
         sys.modules[name].get_cuda_rng_tracker().set_states(states[name])

@@ -13,19 +13,24 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.smoke.journal import entries
 from ds_lint.smoke.probe import loggers
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe.presence import DONE
+from ds_lint.smoke.processes import descendants
 from ds_lint.smoke.processes.client import CouldNotRun, undisturbed
-from ds_lint.smoke.processes.leftovers import MARK, end_processes_of, processes_of, sweep
+from ds_lint.smoke.processes.leftovers import MARK, end_processes_of, processes_of
+from ds_lint.smoke.processes.shared_memory import SegmentsOfRun
 from ds_lint.smoke.records import engine_trace
-from ds_lint.smoke.script import hooked
-from ds_lint.smoke.script.processes import processes_in, ranks_of
+from ds_lint.smoke.script import elsewhere, hooked
+from ds_lint.smoke.script.elsewhere import Elsewhere
+from ds_lint.smoke.script.processes import processes_in, ranks_of, sweep_segments
 from ds_lint.smoke.script.restore import Restored, restore
 from ds_lint.smoke.script.unobserved import Lookout
 
 if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.processes.descendants import Descendants
     from ds_lint.smoke.records.engine_trace import EngineTrace
     from ds_lint.smoke.script.hooked import HookedPython
     from ds_lint.smoke.script.processes import ScriptProcess
@@ -51,6 +56,7 @@ class CommandEnd(NamedTuple):
     later: list[HookedPython]  # those that the command has started after the steps of the run, and that end at once
     restored: Restored  # what the script has changed
     unobserved: str | None = None  # the command line of a process that trains without the probe, which ended the start
+    elsewhere: str | None = None  # what has gone wrong on another node, and has ended the start
 
     @property
     def ranks(self) -> list[ScriptProcess]:
@@ -60,37 +66,52 @@ class CommandEnd(NamedTuple):
 
 def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
     """Start the command, and wait for its end; what it prints goes to standard error."""
+    with descendants.adopted() as children:
+        return _run(command, plan, seconds, children)
+
+
+def _run(command: list[str], plan: Plan, seconds: float, children: Descendants) -> CommandEnd:
     began = time.monotonic()
     had_kernels = os.path.isdir(_kernels())
-    environment = _environment(plan)
+    segments = SegmentsOfRun()
+    process = started(command, environment_of(plan))
+    with open(os.path.join(plan.own_folder, "go"), "wb"):
+        pass  # nodes that follow start the command, too
+    lookout, others = Lookout(plan, process.pid, children, segments), Elsewhere(plan)
     try:
-        process = subprocess.Popen(  # noqa: S603 - what the user asks for
-            ["env", *command] if _ASSIGNMENT.match(command[0]) else command,
-            stdout=sys.stderr.fileno(),
-            env=environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise CouldNotRun(f"{command[0]!r} cannot be started: {error.strerror}") from None
-    lookout = Lookout(plan, process.pid)
-    try:
-        status = _wait(process, lookout, began + seconds)
+        status = _wait(process, lookout, others, began + seconds)
         if status == 0:
             status = _wait_for_background(plan, lookout, began + seconds)
+        if status == 0:
+            status = others.status_of_followers(began + seconds)
+        has_reason = lookout.found is not None or others.failed is not None or others.has_raised
+        if status is None and not has_reason and (why := others.ask()) is not None:
+            others.failed = f"the command did not finish within {seconds:g} s (--timeout): {why}"
+        if status == elsewhere.UNSEEN:
+            others.failed = others.failed or elsewhere.unseen(plan)
     finally:
         with undisturbed():
+            segments.look({*processes_of(plan.folder), *children.alive()})
             if lookout.found is not None:
-                end_processes_of(plan.folder)  # at once: what it changes stays
-            _end(process)
-            end_processes_of(plan.folder)
+                end_processes_of(plan.folder, also=children.alive)  # at once: what it changes stays
+            end(process)
+            end_processes_of(plan.folder, also=children.alive)
+            children.reap(but=process.pid)
+            others.end()
             processes = processes_in(plan.own_folder)
-            _sweep(processes)
+            sweep_segments(processes)
+            segments.remove(entries.observed(plan.folder))
             restored = restore(plan.folder)
             if not had_kernels:
                 with contextlib.suppress(OSError):  # there are kernels now
                     os.rmdir(_kernels())
     for path, why in restored.left:
         sys.stderr.write(f"ds-lint: {path} stays as it is: {why}\n")
+    if restored.handed:
+        what = restored.handed[0] if len(restored.handed) == 1 else f"{len(restored.handed)} paths"
+        sys.stderr.write(
+            f"ds-lint: another run of ds-lint changes {what}, too, and restores what was there at its end\n"
+        )
     return CommandEnd(
         status=status,
         seconds=time.monotonic() - began,
@@ -100,24 +121,34 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
         later=hooked.read_later(plan.own_folder),
         restored=restored,
         unobserved=lookout.found,
+        elsewhere=others.failed,
     )
 
 
-def _sweep(processes: list[ScriptProcess]) -> None:
-    """Remove the shared memory of a start."""
-    sweep([one.pid for one in processes])
-    for port in {one.port for one in processes if one.port is not None}:
-        sweep([], port)
+def started(command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start the command; what it prints goes to standard error."""
+    try:
+        return subprocess.Popen(  # noqa: S603 - what the user asks for
+            ["env", *command] if _ASSIGNMENT.match(command[0]) else command,
+            stdout=sys.stderr.fileno(),
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CouldNotRun(f"{command[0]!r} cannot be started: {error.strerror}") from None
 
 
-def _environment(plan: Plan) -> dict[str, str]:
-    """The user's own, with the probe; on CPUs each rank computes with one thread, unless the user says otherwise."""
+def environment_of(plan: Plan, path: str | None = None) -> dict[str, str]:
+    """The user's own, with the probe; on CPUs each rank computes with one thread, unless the user says otherwise.
+
+    The plan is written, unless its path is given.
+    """
     own = os.environ.get("PYTHONPATH")
     environment = {
         **loggers.environment(plan, dict(os.environ)),
         **_temporary(plan),
-        "PYTHONPATH": os.pathsep.join(filter(None, (_STARTUP, own))),
-        plans.VARIABLE: plans.write(plan),
+        "PYTHONPATH": os.pathsep.join(filter(None, (_STARTUP, plan.own_folder, own))),
+        plans.VARIABLE: path or plans.write(plan),
         MARK: plan.folder,
     }
     if plan.uses_cpu:
@@ -153,10 +184,12 @@ def of_inspection(plan: Plan) -> dict[str, str]:
     return {**kept, MARK: plan.kept_folder, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def _wait(process: subprocess.Popen[bytes], lookout: Lookout, deadline: float) -> int | None:
-    """The exit status of a command; None if its time is up, or if a process of it is not observed."""
+def _wait(process: subprocess.Popen[bytes], lookout: Lookout, others: Elsewhere, deadline: float) -> int | None:
+    """The exit status of a command; None if its time is up, a process is not observed, or another node fails."""
     while process.poll() is None:
-        if lookout.sees_one() or time.monotonic() > deadline:
+        if (status := others.failed_status()) is not None:
+            return status
+        if lookout.sees_one() or others.has_failed() or time.monotonic() > deadline:
             return None
         time.sleep(_TICK)
     return process.returncode
@@ -175,7 +208,7 @@ def _wait_for_background(plan: Plan, lookout: Lookout, deadline: float) -> int |
     return 0
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End what is left of a command: first the launcher, which ends its ranks."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:

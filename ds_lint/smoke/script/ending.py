@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _DONE, _IMPORT = "done", "import"
 _BY_ITSELF = "exit"  # how a process says that its script has ended
 _OF_LAUNCHERS = "ChildFailedError"  # torch.distributed.elastic, after a rank has failed
+_AFTER_A_RANK = (_OF_LAUNCHERS, "CalledProcessError")  # what launchers raise
 _LAUNCHERS = ("deepspeed/launcher/", "torch/distributed/", "accelerate/commands/")  # in site-packages
 _TRACEBACK = "Traceback (most recent call last)"
 _LIBRARIES = "deepspeed, transformers or accelerate"
@@ -31,8 +32,12 @@ _WITHOUT_HOOK = (
 _PHASES = {
     "import": "while it imports its libraries",
     "before initialize": "before deepspeed.initialize",
+    "before shard": "before FSDP shards its model",
+    "shard": "while FSDP shards its model",
     "initialize": "in deepspeed.initialize",
+    "init_inference": "in deepspeed.init_inference",
     "after initialize": "between deepspeed.initialize and its first step",
+    "evaluate": "while it evaluates",
     "step": "in a training step",
     "save": "while it saves",
     "load": "while it loads the checkpoint",
@@ -61,8 +66,8 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
         return _of_exception(end, spawned._replace(phase=_latest_phase(ranks)), spawned.raised)
     first = next((one for one in raised if not _is_of_peer(one)), None)
     silent = [one for one in ranks if one.raised is None and one.ended is None and one.phase != _DONE]
-    if first is None and raised and silent and end.status is not None:
-        return ScriptFailure(_killed(end.status, silent), is_of_script=False)
+    if first is None and raised and silent and (end.status is not None or _has_nodes(ranks)):
+        return ScriptFailure(_killed(end.status, silent, ranks), is_of_script=False)
     first = first or next(iter(raised), None)
     if first is not None and first.raised is not None:
         return _of_exception(end, first, first.raised)
@@ -70,8 +75,10 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
         return ScriptFailure(_unreached(end, seconds), is_of_script=False)
     phase = _latest(ranks)
     if end.status is None:
-        message = f"the command did not finish within {seconds:g} s (--timeout): {places_of(ranks)}"
-        return ScriptFailure(message, is_of_script=False)
+        apart = _apart(ranks)
+        waits = f"{apart}; " if apart is not None else ""
+        message = f"{waits}the command did not finish within {seconds:g} s (--timeout): {places_of(ranks)}"
+        return ScriptFailure(message, is_of_script=apart is not None and bool(end.engines))
     if end.status == 0:
         if end.engines:
             return None  # it makes fewer steps than the run
@@ -81,15 +88,17 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
     how = next((one.ended for one in ranks if one.ended is not None), None)
     if how is None:  # nothing in a rank has ended it
         if end.status > 0:
-            return ScriptFailure(_killed(end.status, ranks), is_of_script=False)
+            return ScriptFailure(_killed(end.status, ranks, ranks), is_of_script=False)
         hint = "; the system usually does this when memory runs out" if end.status == -signal.SIGKILL else ""
         return ScriptFailure(f"the command {_how(end.status)} {phase}{hint}", is_of_script=False)
-    cause = "the script exits by itself" if how == _BY_ITSELF else f"the script calls {how}"
+    cause = _own_words(end) or ("the script exits by itself" if how == _BY_ITSELF else f"the script calls {how}")
     return ScriptFailure(f"the command {_how(end.status)} {phase}: {cause}", is_of_script=bool(end.engines))
 
 
 def _unable(end: CommandEnd) -> str | None:
     """What keeps ds-lint from observing the start, or a process of it from going on; None if nothing does."""
+    if end.elsewhere is not None:
+        return end.elsewhere
     if end.unobserved is not None:
         why = f"{end.unobserved} imports torch without the startup hook of ds-lint, so the run ends before it trains"
         return f"{why}: {_WITHOUT_HOOK}"
@@ -98,7 +107,38 @@ def _unable(end: CommandEnd) -> str | None:
 
 def places_of(ranks: list[ScriptProcess]) -> str:
     """Where each rank is, such as "rank 0 while it saves, rank 1 in a training step"."""
-    return ", ".join(f"rank {one.rank} {_PHASES.get(one.phase, one.phase)}" for one in ranks)
+    return ", ".join(f"{_name_of(one, ranks)} {_place_of(one)}" for one in ranks)
+
+
+def _has_nodes(ranks: list[ScriptProcess]) -> bool:
+    """Whether they are on several nodes."""
+    return len({one.node for one in ranks}) > 1
+
+
+def _name_of(one: ScriptProcess, ranks: list[ScriptProcess]) -> str:
+    """``rank 3``, and its node if there are several."""
+    node = f" on {one.node}" if _has_nodes(ranks) else ""
+    return f"rank {one.rank or 0}{node}"
+
+
+def _place_of(one: ScriptProcess) -> str:
+    return f"in `{one.call}`" if one.call is not None else _PHASES.get(one.phase, one.phase)
+
+
+def _apart(ranks: list[ScriptProcess]) -> str | None:
+    """What some ranks call and the others do not, though it waits for all of them; None if there is no such call."""
+    calls = {one.call for one in ranks}
+    call = next((one for one in calls if one is not None), None)
+    if call is not None and len(calls) > 1:
+        waiting = next(one for one in ranks if one.call == call)
+        other = next(one for one in ranks if one.call != call)
+        return f"{_name_of(waiting, ranks)} waits in `{call}` for {_name_of(other, ranks)}, which does not call it"
+    for name in sorted({name for one in ranks for name in one.calls}):
+        callers, others = ([one for one in ranks if (name in one.calls) is has] for has in (True, False))
+        if others:  # a collective of the call has met another one of the ranks that did not call it
+            pair = _name_of(callers[0], ranks), _name_of(others[0], ranks)
+            return f"{pair[0]} has called `{name}`, which all ranks have to, and {pair[1]} has not"
+    return None
 
 
 def interrupted(by: str, ranks: list[ScriptProcess]) -> str:
@@ -149,9 +189,11 @@ def _is_of_peer(one: ScriptProcess) -> bool:
     return one.raised is not None and one.raised.cause == "peer"
 
 
-def _killed(status: int, silent: list[ScriptProcess]) -> str:
+def _killed(status: int | None, silent: list[ScriptProcess], ranks: list[ScriptProcess]) -> str:
     """A rank that says nothing was killed; if there are several, some of them by their launcher, after the first."""
-    which = f"rank {silent[0].rank or 0}" if len(silent) == 1 else "a rank"
+    which = _name_of(silent[0], ranks) if len(silent) == 1 else "a rank"
+    if status is None:  # ds-lint has ended the others, which wait for it
+        return f"{which} has ended {_latest(silent)} and left no exception: it or its node was killed"
     why = f"because {which} is killed: if by SIGKILL, memory has usually run out"
     return f"the command {_how(status)} {_latest(silent)}, {why}"
 
@@ -168,6 +210,8 @@ def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> Script
     who = f"the script raises {phase}"
     if one.rank is None and raised.where.startswith(_LAUNCHERS):
         who = "the launcher raises before it starts a rank"
+    if _has_nodes(end.ranks) and one.rank is not None:
+        who = f"{who} in {_name_of(one, end.ranks)}"
     message = f"{f'{blame}: ' if blame else ''}{who}: {text}"
     return ScriptFailure(message, is_of_script=bool(end.engines) and raised.cause not in CAUSES, where=raised.where)
 
@@ -184,11 +228,17 @@ def _unreached(end: CommandEnd, seconds: float) -> str:
         return f"the command {how}, and no Python of it has run the startup hook of ds-lint: {_WITHOUT_HOOK}"
     commands = ", ".join(dict.fromkeys(one.command for one in end.hooked))
     if end.status != 0:
-        return f"the command {how} before it imports {_LIBRARIES}: {commands}"
+        return f"the command {how} before it imports {_LIBRARIES}: {_own_words(end) or commands}"
     return (
         f"no Python that has run the startup hook of ds-lint imports {_LIBRARIES}: {commands}; if another one trains, "
         f"pass PYTHONPATH and DS_LINT_PROBE on to it, or {_ALTERNATIVE}"
     )
+
+
+def _own_words(end: CommandEnd) -> str | None:
+    """What a program of the command says about its end; a launcher, which ends after it, repeats that it failed."""
+    ends = [one.end for one in end.hooked if one.end is not None and one.end.kind not in _AFTER_A_RANK]
+    return ends[-1].sentence if ends else None
 
 
 def _latest(ranks: list[ScriptProcess]) -> str:

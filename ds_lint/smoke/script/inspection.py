@@ -29,12 +29,12 @@ def inspect(saved: SavedFiles) -> Exported:
     try:
         _load(saved, weights, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
-        exported.load_error = _sentence(error, saved.export)
+        exported.load_error = saved_weights.sentence_of(error, saved.export)
     if saved.is_sharded:
         try:
             saved_weights.recover(saved.checkpoint, exported)
         except Exception as error:  # noqa: BLE001 - the error is the result
-            exported.recovery_error = _sentence(error, saved.checkpoint)
+            exported.recovery_error = saved_weights.sentence_of(error, saved.checkpoint)
     return exported
 
 
@@ -44,34 +44,36 @@ def _of_adapter(folder: str) -> str:
     return next((one for one in folders if os.path.exists(os.path.join(one, "adapter_config.json"))), folder)
 
 
-def _sentence(error: Exception, folder: str) -> str:
-    """An error, with the files of a folder that is removed by their names in it."""
-    return f"{type(error).__name__}: {error}".replace(f"{folder}{os.sep}", "")
-
-
 def _load(saved: SavedFiles, weights: dict[str, Any], exported: Exported) -> None:
     if saved.has_adapters:
         names = {name: saved.adapter_names.get(name, lora.name_in_file(name)) for name in saved.trained}
         exported.missing = sorted(name for name, in_file in names.items() if in_file not in weights)
-        exported.loaded = {name: exported.stored[names[name]] for name in names if names[name] in weights}
+        exported.loaded = {
+            name: _digest(weights[in_file], saved.dtypes.get(name, ""))
+            for name, in_file in names.items()
+            if in_file in weights
+        }
         return
     if not saved.model_class.startswith("transformers."):
-        exported.loaded = _with_tied(exported.stored, saved.tied) if weights else None
+        as_trained = {name: _digest(tensor, saved.dtypes.get(name, "")) for name, tensor in weights.items()}
+        exported.loaded = _with_tied(as_trained, saved.tied) if weights else None
         return
     module, _, name = saved.model_class.rpartition(".")
     loader = getattr(importlib.import_module(module), name)
-    model, info = loader.from_pretrained(saved.export, dtype=_dtype_of(weights), output_loading_info=True)
-    saved_weights.note_loaded(model, info, weights, exported)
+    dtype = saved_weights.dtype_to_load(weights)
+    model, info = loader.from_pretrained(saved.export, **loaded_in(dtype), output_loading_info=True)
+    saved_weights.note_loaded(model, info, weights, exported, saved.dtypes)
 
 
-def _dtype_of(weights: dict[str, Any]) -> Any:
-    """The dtype to load weights in so that none is rounded; that of the config.json may be the one before training.
+def _digest(tensor: Any, dtype: str) -> str:
+    return digest(saved_weights.as_trained(tensor, dtype))
 
-    A script may load a model in bf16 and train it in fp16. ``save_pretrained`` then writes the new dtype, but the
-    config beside the weights of ``save_16bit_model`` has the old one.
-    """
-    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
-    return dtypes.pop() if len(dtypes) == 1 else "auto"
+
+def loaded_in(dtype: Any) -> dict[str, Any]:
+    """The argument of ``from_pretrained`` for a dtype; before transformers 4.56, ``dtype`` is a value of the config."""
+    from transformers import PretrainedConfig
+
+    return {"dtype" if hasattr(PretrainedConfig(), "dtype") else "torch_dtype": dtype}
 
 
 def _with_tied(stored: dict[str, str], tied: list[list[str]]) -> dict[str, str]:

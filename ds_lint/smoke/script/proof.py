@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import shlex
 import shutil
 import subprocess
 import sys
@@ -14,20 +13,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import CUDA, SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
 from ds_lint.smoke.expected.documented_optimizer import on_device, rule_of_config
-from ds_lint.smoke.journal.hook import has_locks
-from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
+from ds_lint.smoke.journal import areas, register
+from ds_lint.smoke.probe.plan import RESTORE, RESUME, TRAIN, Plan
 from ds_lint.smoke.processes.client import CouldNotRun, ending_signal, own_folder, undisturbed
 from ds_lint.smoke.processes.kept_files import keep
 from ds_lint.smoke.processes.leftovers import end_processes_of
+from ds_lint.smoke.records.fsdp_inspection import FsdpInspection
 from ds_lint.smoke.records.job import UpdateRule
-from ds_lint.smoke.script import command_start, ending
+from ds_lint.smoke.script import command_start, elsewhere, ending, evaluated, fsdp_proof
 from ds_lint.smoke.script.expectation import expectation_of
+from ds_lint.smoke.script.gathering import Gathering
 from ds_lint.smoke.script.measurements import measurements
+from ds_lint.smoke.script.node_ranks import nodes_of, other_releases
 from ds_lint.smoke.script.predictions import is_refusal, seen_run
 from ds_lint.smoke.script.processes import processes_in, ranks_of
-from ds_lint.smoke.script.restore import restore
+from ds_lint.smoke.script.restore import finish_dead_runs, put_away
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
-from ds_lint.smoke.verify import verify_script
+from ds_lint.smoke.verify import verify_evaluation, verify_script
 from ds_lint.smoke.verify.check import Repetition, ScriptRun
 from ds_lint.smoke.verify.script_steps import CALL_BACKWARD, WITHOUT_BACKWARD
 
@@ -36,8 +38,10 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.semantics.config import Config
+    from ds_lint.smoke.journal.register import Register
     from ds_lint.smoke.records.engine_trace import EngineTrace
     from ds_lint.smoke.script.command_start import CommandEnd
+    from ds_lint.smoke.script.gathering import Led, Nodes
     from ds_lint.smoke.script.predictions import SeenRun
 
 STEPS, STEPS_AFTER = 3, 2
@@ -57,6 +61,15 @@ class ScriptRunOptions(NamedTuple):
     profiles: bool = False  # the last step, for the share of communication
     keep: str | None = None  # a folder in which to keep everything
     folder: str | None = None  # where the run may write; None: a temporary one
+    nodes: Nodes | None = None  # if the user starts ``ds-lint smoke`` on each of several nodes
+
+
+class Follows(Exception):  # noqa: N818 - another node makes the run
+    """What is raised where another node leads; the argument says which."""
+
+    def __init__(self, follower: Led) -> None:
+        super().__init__(follower.leader)
+        self.follower = follower
 
 
 class EngineOfConfig(NamedTuple):
@@ -65,6 +78,7 @@ class EngineOfConfig(NamedTuple):
     config: Config
     verdict: Verdict
     seen: SeenRun
+    is_of_fsdp: bool = False  # a model that FSDP of torch shards, without an engine of DeepSpeed
 
 
 class WithoutEngine(NamedTuple):
@@ -86,16 +100,45 @@ def prove(
     ``config_of`` gives the config of an engine, as the user wrote it. Without any engine, or if the command fails
     before one is observed to its checkpoint, the second of what is returned says why.
     """
+    gathering = Gathering(options.folder or os.curdir, options.nodes) if options.nodes is not None else None
+    with contextlib.ExitStack() as stack:
+        try:
+            if gathering is not None and not gathering.leads():
+                raise Follows(gathering.follow())
+            folder, runs = _entered(options, stack)
+            if gathering is not None:
+                _lead(gathering, folder)
+        finally:
+            if gathering is not None:
+                gathering.leave()
+        finish_dead_runs(runs)
+        return _prove(_StartedCommand(command, options, folder, config_of), runs, on_phase)
+
+
+def _entered(options: ScriptRunOptions, stack: contextlib.ExitStack) -> tuple[str, Register]:
+    """The folder of the run, and the register of the runs that this one is in now."""
     folder = own_folder(options.folder, "--folder")
-    if not has_locks(folder):
+    areas.note_driver(folder)
+    if not register.has_locks(folder):
         shutil.rmtree(folder)
         raise CouldNotRun(f"the file system of {folder} has no file locks: name another folder (--folder)")
-    script = _StartedCommand(command, options, folder, config_of)
-    interrupted = ""
+    try:
+        return folder, stack.enter_context(register.entered(folder))
+    except OSError as error:
+        shutil.rmtree(folder)
+        raise CouldNotRun(f"no file locks in your home, /tmp and {folder}: {error.strerror}") from None
+
+
+def _prove(
+    script: _StartedCommand, runs: Register, on_phase: Callable[[str, str], None] | None
+) -> tuple[list[EngineOfConfig], WithoutEngine | None]:
+    interrupted, status = "", 2
     try:
         found = script.prove(on_phase or (lambda _part, _phase: None))
-        if options.keep is not None:
-            keep(folder, options.keep, "script")
+        status = 0
+        if script.options.keep is not None:
+            elsewhere.dismiss(script.folder, status)
+            keep(script.folder, script.options.keep, "script")
         return found  # noqa: TRY300 - what the user keeps is moved before
     except (KeyboardInterrupt, SystemExit) as ended:
         interrupted = script.interrupted(ending_signal(ended))
@@ -103,22 +146,21 @@ def prove(
     finally:
         with undisturbed():
             end_processes_of(script.plan.kept_folder)  # an inspection, if this is interrupted
-            _put_away(folder)
+            finish_dead_runs(runs)  # what they have changed, too, is this run's to restore
+            elsewhere.dismiss(script.folder, status)
+            put_away(script.folder, script.restore_nodes())
             if interrupted:
                 with contextlib.suppress(OSError):  # the terminal may be closed
                     sys.stderr.write(f"ds-lint: {interrupted}\n")
 
 
-def _put_away(folder: str) -> None:
-    """Remove the folder of a run, unless it has the only copy of a file of the user."""
-    failed = restore(folder).failed
-    for path, why in failed:
-        sys.stderr.write(f"ds-lint: {path} could not be restored: {why}\n")
-    if failed:
-        command = f"python -m ds_lint.smoke.script.restore {shlex.quote(folder)}"
-        sys.stderr.write(f"ds-lint: its content is kept; `{command}` tries again\n")
-    else:
+def _lead(gathering: Gathering, folder: str) -> None:
+    """Give the run to the other nodes; without them its folder goes."""
+    try:
+        elsewhere.note_followers(folder, gathering.lead(folder))
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 class _StartedCommand:
@@ -146,9 +188,18 @@ class _StartedCommand:
         on_phase(TRAIN, "the script trains")
         first = command_start.run(self.command, self.plan, self.options.seconds)
         failed = ending.failure(first, self.plan, self.options.seconds)
+        if failed is None and (why := other_releases(first)) is not None:
+            failed = ending.ScriptFailure(why, is_of_script=False)
+        if not evaluated.is_evaluation(first):
+            evaluated.forget_passes(first)
         if not first.engines:
             return [], self._without_engine(first, failed)
         inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_over(ranks)}
+        inspections |= {
+            number: fsdp_proof.start_inspection(self.plan, ranks)
+            for number, ranks in first.engines.items()
+            if fsdp_proof.is_measured(ranks)
+        }
         second = None
         if self.options.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
             on_phase(RESUME, "the script starts again and resumes")
@@ -158,10 +209,19 @@ class _StartedCommand:
             EngineOfConfig(
                 *self._checked(number, ranks, first, second, failed, inspected.get(number, "nothing was saved")),
                 seen_run(first, ranks[0]),
+                is_of_fsdp=ranks[0].fsdp is not None,
             )
             for number, ranks in first.engines.items()
         ]
         return found, None
+
+    def restore_nodes(self) -> list[str]:
+        """Restore the other nodes of the command; the names of those that could not be."""
+        latest = self.plan._replace(part=RESUME)
+        plan = latest if os.path.isdir(latest.own_folder) else self.plan
+        if elsewhere.needs_restoring(plan):
+            elsewhere.restore_nodes(self.command, command_start.environment_of(plan._replace(part=RESTORE)))
+        return areas.nodes_to_restore(self.folder)
 
     def interrupted(self, by: str) -> str:
         """What a signal has ended."""
@@ -176,33 +236,40 @@ class _StartedCommand:
         first: CommandEnd,
         second: CommandEnd | None,
         failed: ending.ScriptFailure | None,
-        inspected: Inspected | str,
+        inspected: Inspected | FsdpInspection | str,
     ) -> tuple[Config, Verdict]:
         """The config of an engine and the verdict on it."""
         one = ranks[0]
         config = self.config_of(one)
         checks: list[Check] = []
         measured = None
+        is_evaluation = evaluated.is_evaluation(first)
+        if is_evaluation:
+            waiting = evaluated.uneven(ranks, first, expectation_of(config, one), failed, self.plan.own_folder)
+            if waiting is not None:
+                failed = None
+                checks.append(waiting)
         is_other_refused = not one.is_refused and any(ranks[0].is_refused for ranks in first.engines.values())
         if failed is not None and failed.is_of_script and not is_other_refused:
             stage: Stage = "initialize" if one.is_refused else "train"
             checks.append(_stopped(failed, stage, lacks_backward=one.lacks_backward))
-        if one.evidence.engine is not None and len(ranks) == one.world_size:
+        are_equally_far = len({len(rank.evidence.steps) for rank in ranks}) == 1  # one may be killed in a step
+        if fsdp_proof.is_measured(ranks):
+            of_fsdp = inspected if isinstance(inspected, (str, FsdpInspection)) else ""
+            checks += fsdp_proof.verified(ranks, self.plan, self._repetition(number, ranks, second), of_fsdp)
+        elif is_evaluation and evaluated.is_seen(ranks) and not isinstance(inspected, FsdpInspection):
+            if not checks:
+                run = self._run(number, ranks, first, second, inspected)
+                kept = evaluated.sources(ranks, self._kept(number), command_start.of_inspection(self.plan))
+                checks += verify_evaluation(expectation_of(config, one), run, kept)
+        elif (
+            one.evidence.engine is not None
+            and len(ranks) == one.world_size
+            and are_equally_far
+            and not isinstance(inspected, FsdpInspection)
+        ):
             expectation = expectation_of(config, one)
-            is_shrunk = any(process.shrunk for process in first.ranks)
-            run = ScriptRun(
-                train=[rank.evidence for rank in ranks],
-                mode=one.mode,
-                steps=self.plan.steps,
-                steps_after=self.plan.steps_after,
-                exported=inspected if isinstance(inspected, str) else inspected.exported or _TOO_LARGE,
-                real_shapes=_SHRUNK if is_shrunk else [parameter.elements for parameter in one.evidence.parameters],
-                has_adapters=one.has_adapters,
-                is_of_transformers=all(rank.model_class.startswith("transformers.") for rank in ranks),
-                ranks=ranks,
-                repetition=self._repetition(number, ranks, second),
-                recomputed=None if isinstance(inspected, str) else inspected.recomputed,
-            )
+            run = self._run(number, ranks, first, second, inspected)
             checks += verify_script(expectation, run)
             again = second.engines.get(number, []) if second is not None else []
             measured = measurements(ranks, again, self._kept(number), config, expectation.config)
@@ -220,7 +287,7 @@ class _StartedCommand:
             status, error = "error", failed.message
         verdict = self._verdict(first, checks, status, error, ranks, second)._replace(
             path=config.document.path,
-            stack=one.stack,
+            stack=one.fsdp.stack if one.fsdp is not None else one.stack,
             world_size=one.world_size,
             model=one.evidence.model,
             parameter_count=sum(parameter.elements for parameter in one.evidence.parameters),
@@ -231,6 +298,30 @@ class _StartedCommand:
             measured=measured,
         )
         return config, verdict
+
+    def _run(
+        self,
+        number: int,
+        ranks: list[EngineTrace],
+        first: CommandEnd,
+        second: CommandEnd | None,
+        inspected: Inspected | str,
+    ) -> ScriptRun:
+        one = ranks[0]
+        is_shrunk = any(process.shrunk for process in first.ranks)
+        return ScriptRun(
+            train=[rank.evidence for rank in ranks],
+            mode=one.mode,
+            steps=self.plan.steps,
+            steps_after=self.plan.steps_after,
+            exported=inspected if isinstance(inspected, str) else inspected.exported or _TOO_LARGE,
+            real_shapes=_SHRUNK if is_shrunk else [parameter.elements for parameter in one.evidence.parameters],
+            has_adapters=one.has_adapters,
+            is_of_transformers=all(rank.model_class.startswith("transformers.") for rank in ranks),
+            ranks=ranks,
+            repetition=self._repetition(number, ranks, second),
+            recomputed=None if isinstance(inspected, str) else inspected.recomputed,
+        )
 
     def _kept(self, number: int) -> str:
         """The folder of what an engine saves."""
@@ -270,6 +361,7 @@ class _StartedCommand:
             is_on_gpus=one.mode == CUDA,
             clipping=one.evidence.engine.clipping if one.evidence.engine is not None else 0.0,
             is_sharded=stage > 0,
+            dtypes={name: digest.partition(" ")[0] for name, digest in one.evidence.live.items()},
             is_compared=one.has_checkpoint and one.evidence.uncompared is None,
         )
         os.makedirs(kept, exist_ok=True)  # without room nothing is saved there
@@ -312,6 +404,7 @@ class _StartedCommand:
             status=status,
             adaptations=list(_adaptations(first, ranks)),
             checks=checks,
+            nodes=nodes_of(first),
             ranks=[*_ends(first), *(_ends_of_second(second, checks) if second is not None else ())],
             seconds=time.monotonic() - self.began,
             error=error,
@@ -323,17 +416,17 @@ def _is_saved(ranks: list[EngineTrace]) -> bool:
 
 
 def _is_over(ranks: list[EngineTrace]) -> bool:
-    """Whether all ranks have come to their checkpoint, be there room for it or not."""
-    return all(one.has_checkpoint or one.no_room is not None for one in ranks)
+    """Whether all ranks of an engine have come to their checkpoint, be there room for it or not."""
+    return all(one.fsdp is None and (one.has_checkpoint or one.no_room is not None) for one in ranks)
 
 
-def _inspected(process: subprocess.Popen[bytes]) -> Inspected | str:
+def _inspected(process: subprocess.Popen[bytes]) -> Inspected | FsdpInspection | str:
     """What the inspection found, or why it found nothing."""
     status = process.wait()
     path = str(process.args[-1])  # type: ignore[index] # the list above
     if status == 0:
         with open(f"{path}.found", "rb") as file:
-            found: Inspected = pickle.load(file)  # noqa: S301 - our own process has written it
+            found: Inspected | FsdpInspection = pickle.load(file)  # noqa: S301 - our own process has written it
         return found
     with open(f"{path}.log", encoding="utf-8", errors="replace") as log:
         lines = [line.strip() for line in log if line.strip()]

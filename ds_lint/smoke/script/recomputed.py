@@ -37,7 +37,7 @@ _KINDS = {
     "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam": "fused",
     "torch.optim.sgd.SGD": "sgd",
 }
-_ROUNDOFF = {"float32": (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "float16": (2.0**-11, 2.0**-24)}
+ROUNDOFF = {"float32": (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "float16": (2.0**-11, 2.0**-24)}
 
 
 def recompute(folder: str, rule: UpdateRule | None, clipping: float, *, is_on_gpus: bool = False) -> Recomputed | None:
@@ -48,7 +48,7 @@ def recompute(folder: str, rule: UpdateRule | None, clipping: float, *, is_on_gp
         return None
     found = Recomputed(optimizer=ranks[0].optimizer, elements=sum(_elements(one) for one in ranks))
     _compare_gradients(ranks, clipping, found)
-    _compare_update(ranks, rule or _rule_of(ranks[0], is_on_gpus=is_on_gpus), found, is_of_script=rule is None)
+    compare_update(ranks, rule or rule_of(ranks[0], is_on_gpus=is_on_gpus), found, is_of_script=rule is None)
     _compare_live(ranks, found)
     return found
 
@@ -75,7 +75,7 @@ def _compare_gradients(ranks: list[SampledStep], clipping: float, found: Recompu
 def _compare_average(ranks: list[SampledStep], clipping: float, found: Recomputed, factor: float = 1.0) -> None:
     """Compare the gradients that the optimizer got, times a factor."""
     first = ranks[0]
-    roundoff, smallest = max(_ROUNDOFF.get(dtype, _ROUNDOFF["float32"]) for one in ranks for dtype in one.dtypes)
+    roundoff, smallest = max(ROUNDOFF.get(dtype, ROUNDOFF["float32"]) for one in ranks for dtype in one.dtypes)
     roundings = len(ranks) + first.windows + 4
     wide = math.expm1(roundings * math.log1p(roundoff))
     clip = _clip(first.norm, clipping)
@@ -97,9 +97,7 @@ def _clip(norm: float | None, most: float) -> float:
 # -------------------------------------------------------------------------------------------------------- the update
 
 
-def _compare_update(
-    ranks: list[SampledStep], rule: UpdateRule | None, found: Recomputed, *, is_of_script: bool
-) -> None:
+def compare_update(ranks: list[SampledStep], rule: UpdateRule | None, found: Recomputed, *, is_of_script: bool) -> None:
     """A group without a weight decay of its own has that of the config."""
     if rule is None:
         found.unable["update"] = f"no documented arithmetic of {ranks[0].optimizer} is known"
@@ -135,7 +133,7 @@ def _stepped(one: SampledUpdate, rule: UpdateRule) -> tuple[Tensor, Tensor]:
     return made.weights, made.bound
 
 
-def _rule_of(step: SampledStep, *, is_on_gpus: bool) -> UpdateRule | None:
+def rule_of(step: SampledStep, *, is_on_gpus: bool) -> UpdateRule | None:
     """The rule of an optimizer that the script has made, with the hyperparameters of its groups."""
     kind, group = _KINDS.get(step.optimizer), step.updates[0].group
     name = step.optimizer.rpartition(".")[2]

@@ -24,6 +24,7 @@ class SavedFiles(NamedTuple):
     is_on_gpus: bool  # where the kernels of that optimizer may round otherwise
     clipping: float
     is_sharded: bool  # zero_to_fp32 has partitions to put together
+    dtypes: dict[str, str]  # in which each parameter trains: "bfloat16"
     is_compared: bool  # else the weights are too large to load
 
 

@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ds_lint.launches.launchers import is_launcher
+from ds_lint.smoke.journal import entries
+from ds_lint.smoke.processes import descendants
 from ds_lint.smoke.processes.leftovers import processes_of
 from ds_lint.smoke.script.hooked import shortened
 from ds_lint.smoke.script.processes import processes_in
@@ -17,22 +19,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.processes.descendants import Descendants
+    from ds_lint.smoke.processes.shared_memory import SegmentsOfRun
 
 _EVERY = 0.5  # seconds between looks at all processes of the machine; importing torch takes longer
 _TORCH = b"/libtorch_python."  # in the memory map of a process that imports torch
-_LEFT = re.compile(r"(?:python|process)-(\d+)(?:\.json)?")  # the files of an observed process
 _IN_NAMESPACES = re.compile(r"^NSpid:([\t\d]*)$", re.MULTILINE)
 _PARENT = re.compile(r"^PPid:\s*(\d+)", re.MULTILINE)
 
 
 class Lookout:
-    """Looks for such a process while the command runs; sees none where the system lists no processes (macOS)."""
+    """Looks at all processes of a command while it runs; sees none where the system lists no processes (macOS)."""
 
-    def __init__(self, plan: Plan, session: int) -> None:
+    def __init__(self, plan: Plan, session: int, descendants: Descendants, segments: SegmentsOfRun) -> None:
         self._plan = plan
         self._session = session  # of the command, for processes whose environment is another one
+        self._descendants = descendants
+        self._segments = segments
         self._next = time.monotonic()
-        self.found: str | None = None  # its command line, for a message
+        self.found: str | None = None  # the command line of one that is not observed, for a message
 
     def sees_one(self) -> bool:
         """Whether a process imports torch, starts no ranks itself, and is not observed."""
@@ -44,30 +49,40 @@ class Lookout:
     def _unobserved(self) -> Iterator[list[str]]:
         """The command lines of such processes."""
         folder = self._plan.own_folder
-        for pid in {*processes_of(self._plan.folder), *_processes_in(self._session)} - _observed_in(folder):
+        self._descendants.note(self._plan.folder)
+        self._descendants.reap(but=self._session)
+        all_of_them = {*processes_of(self._plan.folder), *_processes_in(self._session), *self._descendants.alive()}
+        self._segments.look(all_of_them)
+        for pid in all_of_them:
             line = _command_line(pid)
-            if not _has_torch(pid) or is_launcher(line) or _is_of_observed(pid, folder):
+            if not _has_torch(pid) or is_launcher(line) or self._is_observed(pid):
                 continue
-            if _command_line(pid) == line:  # else it has ended meanwhile, and what was read of it may be from after
+            if not _is_started_by_observed(pid, folder) and _command_line(pid) == line:
+                # Else it has ended meanwhile, and what was read of it may be from after.
                 yield line
 
+    def _is_observed(self, pid: int) -> bool:
+        """Whether the startup hook or the probe is in the program of a process, or of the one that it is a fork of."""
+        images = entries.observed(self._plan.folder)
+        process = descendants.read(pid)
+        if process is None or not _is_random():  # it has ended; or any program lies where all others do
+            return not _numbers(pid).isdisjoint(images)
+        return any(process.image in of_one for of_one in images.values())
 
-def _observed_in(folder: str) -> set[int]:
-    """The processes that have run the startup hook, or the probe."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return {int(found[1]) for name in names if (found := _LEFT.fullmatch(name)) is not None}
+
+def _is_random() -> bool:
+    """Whether the system gives each program another place in memory, which is usual."""
+    try:
+        with open("/proc/sys/kernel/randomize_va_space", encoding="ascii") as file:
+            return file.read().strip() != "0"
+    except OSError:
+        return False
 
 
-def _is_of_observed(pid: int, folder: str) -> bool:
-    """Whether a process is observed or belongs to one that is: a fork, or what a script starts, such as a compiler."""
-    observed = _observed_in(folder)  # again: it may have been observed meanwhile
+def _is_started_by_observed(pid: int, folder: str) -> bool:
+    """Whether a process is what an observed script starts, such as a compiler."""
     with_probe = {one.pid for one in processes_in(folder)}
-    own = _command_line(pid)
-    for one in (pid, *_ancestors(pid)):
-        numbers, line = _numbers(one), _command_line(one)
-        if (line == own and observed & numbers) or (with_probe & numbers and not is_launcher(line)):
-            return True
-    return False
+    return any(with_probe & _numbers(one) and not is_launcher(_command_line(one)) for one in _ancestors(pid))
 
 
 def _numbers(pid: int) -> set[int]:
