@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
-_ARITHMETIC = ("samples", "averaging", "update", "weights", "frozen")
-_SHARES = ("parameters", "master-weights", "optimizer-states", "gradients", "memory")
+_ARITHMETIC = ("samples", "averaging", "update", "weights", "frozen", "training")
+_SHARES = ("units", "parameters", "master-weights", "optimizer-states", "gradients", "memory")
 _SEVERITY: dict[str, Severity] = {"fail": "error", "warn": "warning"}
 
 # What a failed check means, one row per rule: its code, name and severity, outcome, and the id of the check.
@@ -132,7 +132,10 @@ def _problem(config: Config, check: Check, outcome: Outcome) -> Problem:
 def _place(config: Config, key: str | None) -> tuple[KeyPath | None, Span]:
     """The value that the check is about; the opening of the config if it is about no key."""
     path = tuple(key.split(".")) if key else ()
-    section = config.written.at(path[:-1]) if path else None
+    file = config.accelerate
+    is_of_file = file is not None and file.made is None and config.document.root is not None  # as one with FSDP
+    root = config.document.root if is_of_file else config.written
+    section = root.at(path[:-1]) if path and root is not None else None
     member = section.member(path[-1]) if section is not None else None
     if member is None:
         return None, config.opening

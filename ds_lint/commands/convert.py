@@ -17,13 +17,15 @@ from ds_lint.conversion.setup import NotConvertibleError
 from ds_lint.conversion.to_deepspeed import to_deepspeed
 from ds_lint.conversion.to_fsdp import to_fsdp
 from ds_lint.linter import engine
-from ds_lint.output.harmless import JSON, harmless
+from ds_lint.output.harmless import JSON, TEXT, harmless
 from ds_lint.session.session import Session
+from ds_lint.smoke.processes.client import CouldNotRun
 from ds_lint.source import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.commands.compared_runs import Comparison
     from ds_lint.commands.options import ConvertOptions
     from ds_lint.conversion.note import Converted
     from ds_lint.semantics.accelerate.file import AccelerateFile
@@ -59,19 +61,34 @@ def convert(options: Options, own: ConvertOptions) -> int:
         conversion = _conversion(one_config(path, session), own, session)
         if own.output is not None:
             _write(conversion.text, own.output, force=own.force)
-    except (*WRONG_USAGE, UnreadableConfigError, NotConvertibleError) as error:
+        comparison = _comparison(conversion, own) if own.smoke else None
+    except (*WRONG_USAGE, UnreadableConfigError, NotConvertibleError, CouldNotRun) as error:
         return complain(error)
+    status = 0 if comparison is None or comparison.is_made else 2
     documents = [conversion.source.document]
     if options.output_format == "json":
-        sys.stdout.write(harmless(_as_json(conversion, own, session), JSON, documents))
+        sys.stdout.write(harmless(_as_json(conversion, own, session, comparison), JSON, documents))
         write_notes(session.notes, documents)
-        return 0
+        return status
     if own.output is None:
         sys.stdout.write(conversion.text)
         sys.stdout.flush()
     notes = [*session.notes, *_rejections(conversion.source), *joined(conversion.converted.notes)]
     write_notes(notes, documents)
-    return 0
+    if comparison is not None:
+        from ds_lint.commands.compared_runs import table
+
+        sys.stdout.write(harmless(table(comparison), TEXT, documents))
+    return status
+
+
+def _comparison(conversion: _Conversion, own: ConvertOptions) -> Comparison:
+    """Both runs; raises CouldNotRun."""
+    from ds_lint.commands.compared_runs import compare
+
+    source = conversion.source
+    ranks = own.smoke_ranks or 2
+    return compare(source.document, conversion.text, to_fsdp=own.to == "fsdp", ranks=ranks, facts=source.facts)
 
 
 def _conversion(config: Config, own: ConvertOptions, session: Session) -> _Conversion:
@@ -130,7 +147,9 @@ def _rejections(config: Config) -> Iterator[str]:
             yield f"{config.document.path} is rejected: {finding.code} {finding.message}"
 
 
-def _as_json(conversion: _Conversion, own: ConvertOptions, session: Session) -> str:
+def _as_json(
+    conversion: _Conversion, own: ConvertOptions, session: Session, comparison: Comparison | None = None
+) -> str:
     source = conversion.source
     described: dict[str, object] = {
         "version": VERSION,
@@ -146,4 +165,8 @@ def _as_json(conversion: _Conversion, own: ConvertOptions, session: Session) -> 
             {"subject": note.subject, "key": note.key, "message": note.message} for note in conversion.converted.notes
         ],
     }
+    if comparison is not None:
+        from ds_lint.commands.compared_runs import as_json
+
+        described["smoke"] = as_json(comparison)
     return dumps(described, indent=2) + "\n"

@@ -89,7 +89,10 @@ def run_smoke(options: Namespace) -> int:
         keep=options.keep,
         folder=options.folder,
     )
-    return smoke(common, ScriptSmoke(options.command_words, run_options, options.config, options.report))
+    own = ScriptSmoke(
+        options.command_words, run_options, options.config, options.report, options.nodes, options.node_timeout
+    )
+    return smoke(common, own)
 
 
 def run_upgrade(options: Namespace) -> int:

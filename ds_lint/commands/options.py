@@ -88,7 +88,14 @@ class ScriptOptions(OptionRecord):
     shrink: bool = option("run", "make models small where the script makes them, so that no weights are needed", False)
     timeout: int = option("run", "seconds for each start (default: 1800)", 1800, metavar="S")
     profile: bool = option("run", "profile a step, and report the share of communication in its time", False)
-    folder: str | None = option("run", "directory for the run (default: a temporary one)", metavar="DIR")
+    folder: str | None = option(
+        "run", "directory for the run (default: a temporary one; the current one if the command uses several nodes)",
+        metavar="DIR",
+    )  # fmt: skip
+    nodes: int | None = option(
+        "run", "start this on each of N nodes (default: the nodes of torchrun and accelerate launch)", metavar="N"
+    )
+    node_timeout: int = option("run", "seconds for all nodes to start (default: 300)", 300, metavar="S")
     keep: str | None = option("run", "keep checkpoints and outputs of the run in DIR", metavar="DIR")
     report: str | None = option("run", "write an HTML report of the run to FILE", metavar="FILE")
 
@@ -181,6 +188,10 @@ class ConvertOptions(OptionRecord):
     )
     output: str | None = option("conversion", "write it to FILE instead of standard output", metavar="FILE")
     force: bool = option("conversion", "overwrite an existing FILE", False)
+    smoke: bool = option(
+        "conversion", "train for a few steps with the original and with what corresponds to it, and compare them", False
+    )
+    smoke_ranks: int | None = option("conversion", "number of CPU ranks with --smoke (default: 2)", metavar="N")
 
 
 class InitOptions(OptionRecord):

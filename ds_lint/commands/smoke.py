@@ -11,6 +11,7 @@ from ds_lint.commands.report import finish
 from ds_lint.commands.training_runs import write_page
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.knowledge import tables
+from ds_lint.launches.launchers import by_program
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
 from ds_lint.output.smoke import outcome
@@ -20,8 +21,13 @@ from ds_lint.session.command_line import launches_of
 from ds_lint.session.material import with_material
 from ds_lint.session.session import Session
 from ds_lint.smoke.processes.client import CouldNotRun, ended_by_signal
+from ds_lint.smoke.records.fsdp_trace import TORCH
+from ds_lint.smoke.script import fsdp_predictions
+from ds_lint.smoke.script.follower import follow
+from ds_lint.smoke.script.gathering import Nodes, name_of, rank_of_node
 from ds_lint.smoke.script.predictions import with_predictions
-from ds_lint.smoke.script.proof import ScriptRunOptions, prove
+from ds_lint.smoke.script.proof import Follows, ScriptRunOptions, prove
+from ds_lint.smoke.script.sharded_script import script_at
 from ds_lint.smoke.small_run import devices
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
@@ -31,17 +37,22 @@ from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.rule import Rule
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.launches.launch import Launch
     from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
     from ds_lint.smoke.records.engine_trace import EngineTrace
+    from ds_lint.smoke.records.fsdp_trace import FsdpTrace
     from ds_lint.smoke.script.proof import WithoutEngine
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath
 
 _NO_CONFIG = "<config of the script>"
+_SAVING = "saving"  # the family of rules
+_OF_INFERENCE = "<init_inference of the script>"
 
 
 class ScriptSmoke(NamedTuple):
@@ -51,6 +62,8 @@ class ScriptSmoke(NamedTuple):
     run_options: ScriptRunOptions
     config: str | None = None  # the file that the script trains with, if the command does not tell
     report: str | None = None  # the HTML file to write
+    nodes: int | None = None  # on each of which this is started; None: as many as the launcher has
+    node_timeout: float = 300.0  # seconds for all of them to start
 
 
 def smoke(options: Options, own: ScriptSmoke) -> int:
@@ -61,9 +74,14 @@ def smoke(options: Options, own: ScriptSmoke) -> int:
         session = Session(options)
         configs_of_script = ConfigsOfScript(own, session)
         run_options = own.run_options._replace(uses_cpu=own.run_options.uses_cpu or devices.visible() == 0)
+        if configs_of_script.may_leave_node and run_options.folder is None:
+            run_options = run_options._replace(folder=os.curdir)  # which nodes usually share
+        run_options = run_options._replace(nodes=configs_of_script.nodes)
         with ended_by_signal(), progress.shown(1, quiet=options.quiet) as show:
             found, without = prove(own.command, run_options, configs_of_script.of_engine, show.config(own.command[0]))
             show.done(", ".join(outcome(one.verdict) for one in found) or "could not run")
+    except Follows as follows:
+        return _follow(follows, own.command)
     except CouldNotRun as error:
         return complain(error)
     except WRONG_USAGE as error:
@@ -72,7 +90,10 @@ def smoke(options: Options, own: ScriptSmoke) -> int:
     for one in found:
         report, context = configs_of_script.report_of(one.config)
         size = one.config.world_size
-        verdict = with_predictions(one.verdict, report, one.seen, own.command, size, is_by_all=_is_by_all(context))
+        if one.is_of_fsdp:
+            verdict = fsdp_predictions.with_predictions(one.verdict, report)
+        else:
+            verdict = with_predictions(one.verdict, report, one.seen, own.command, size, is_by_all=_is_by_all(context))
         add_verdict(report, context, verdict, unable)
     if without is not None and (without.verdict.error is not None or not linted):
         unable.append(Complaint(None, f"the script could not be checked: {without.why}"))
@@ -82,6 +103,15 @@ def smoke(options: Options, own: ScriptSmoke) -> int:
         except OSError as error:  # the run is reported anyway
             unable.append(Complaint(None, f"the report cannot be written: {own.report}: {error.strerror}"))
     return finish(options, linted, session.notes, unable, can_fix=False)
+
+
+def _follow(one: Follows, command: list[str]) -> int:
+    """Take part in the run of another node."""
+    try:
+        with ended_by_signal():
+            return follow(one.follower, command)
+    except CouldNotRun as error:
+        return complain(error)
 
 
 def _demand_places(*files: str | None, keep: str | None) -> None:
@@ -116,12 +146,20 @@ class ConfigsOfScript:
         self._command = own.command
         self._target = choose("", {}, installed("")).newest
         launches = launches_of(own.command)
-        nodes = max((launch.launch.nodes or 1 for launch, _ in launches), default=1)
-        if nodes > 1:
-            raise CouldNotRun(f"the command starts ranks on {nodes} nodes, and ds-lint smoke runs on this machine only")
+        every = [launch.launch for launch, _ in launches]
+        number = own.nodes or max((_started_on(launch) for launch in every), default=1)
+        script = next((launch.script for launch in every if launch.script), None) or own.command[0]
+        self.nodes: Nodes | None = None
+        if number > 1:
+            name = name_of(script, number, os.environ)
+            self.nodes = Nodes(number, rank_of_node(own.command, os.environ), name, own.node_timeout)
+        self.may_leave_node = self.nodes is not None or _may_leave_node(
+            own.command, [launch.launch for launch, _ in launches]
+        )
         self._launch: LaunchFacts | None = launches[0][0] if len(launches) == 1 else None
         self._configs: dict[int, Config] = {}  # by the number of the engine
         self._reports: dict[str, tuple[FileReport, LintContext]] = {}
+        self._scripts: dict[str, Document] = {}
         if own.config is not None:
             found = [_config_at(own.config)]
         else:
@@ -141,16 +179,30 @@ class ConfigsOfScript:
         return self._configs[engine.number]
 
     def _config_of(self, engine: EngineTrace) -> Config:
+        if engine.fsdp is not None:
+            return self._of_sharded(engine, engine.fsdp)
         path = engine.config_path
-        document = next((one for one in self._documents(path) if path is not None or self._makes(one, engine)), None)
+        named = [] if engine.is_inference else self._documents(path)
+        document = next((one for one in named if path is not None or self._makes(one, engine)), None)
         if document is None:
             document = documents.from_dict(_of_script(engine))
             document.path = _NO_CONFIG if not self._reports else f"{_NO_CONFIG} {engine.number}"
+            if engine.is_inference:
+                document.path = _OF_INFERENCE if not self._reports else f"{_OF_INFERENCE} {engine.number}"
         report, context = self._lint(document, engine)
         basis = context.basis.but(policies=())
         if self._launch is not None:
             basis = with_material(self._launch, basis)
         return configs.from_document(report.document, basis)
+
+    def _of_sharded(self, engine: EngineTrace, own: FsdpTrace) -> Config:
+        """The YAML of Accelerate that asks for FSDP, or the script that wraps the model."""
+        document = next((one for one in self._named if one.kind == "accelerate"), None)
+        if document is None or own.stack == TORCH:
+            document = self._scripts.get(own.script) or script_at(own.script, _NO_CONFIG)
+            self._scripts[own.script] = document
+        report, context = self._lint(document, engine)
+        return configs.from_document(report.document, context.basis.but(policies=()))
 
     def _makes(self, document: Document, engine: EngineTrace) -> bool:
         """Whether the config of an engine has every value of a file that is not ``"auto"``.
@@ -179,9 +231,11 @@ class ConfigsOfScript:
                 if is_unsaid and self._launch is not None and self._launch.world_size != engine.counted_ranks:
                     facts.world_size = engine.counted_ranks  # the environment may set it, or the script a pipeline
                     facts.tell("world size", f"{engine.counted_ranks}, by the run")
-                context = context.about(facts, engine.stack)
+                context = context.about(facts, None if engine.fsdp is not None else engine.stack)
             if self._launch is not None:
                 context = context.launched_by([self._launch])
+            if engine is not None and engine.evaluated is not None:
+                context = context.by(_rules_of(engine, context))
             self._reports[document.path] = context.lint(document, context.rules), context
         return self._reports[document.path]
 
@@ -202,6 +256,29 @@ class ConfigsOfScript:
                     verdict = with_predictions(verdict, report, without.seen, self._command, None, is_by_all=is_by_all)
                     verdicts.add_verdict(report, context, verdict)
         return list(self._reports.values())
+
+
+def _rules_of(engine: EngineTrace, context: LintContext) -> list[Rule]:
+    """The rules about the config of an engine that trains nothing: what training saves does not matter.
+
+    The config of ``init_inference`` is not that of a training.
+    """
+    chosen = context.rules if context.rules is not None else [rule for rule in every_rule() if rule.is_on]
+    return [rule for rule in chosen if rule.kind == "run" or not (engine.is_inference or rule.family == _SAVING)]
+
+
+def _may_leave_node(command: list[str], launches: list[Launch]) -> bool:
+    """Whether a command may start ranks on other nodes than this one."""
+    programs = by_program()
+    names = (os.path.basename(word) for word in command)
+    is_around = any(programs[name].is_around for name in names if name in programs)
+    return is_around or any(launch.nodes != 1 or launch.around for launch in launches)
+
+
+def _started_on(launch: Launch) -> int:
+    """The nodes on each of which the user starts a launcher; 1 if it starts on the others what it needs there."""
+    is_started_on_each = launch.launcher in ("torchrun", "accelerate") and not launch.around
+    return (launch.nodes or 1) if is_started_on_each and launch.surroundings.machines is None else 1
 
 
 def _of_script(engine: EngineTrace) -> dict[str, Any]:

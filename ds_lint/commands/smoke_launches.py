@@ -9,7 +9,7 @@ from ds_lint.commands import progress
 from ds_lint.commands.show_launches import files_with_launches
 from ds_lint.commands.training_runs import write_page
 from ds_lint.diagnostics.report import Complaint, FileReport
-from ds_lint.diagnostics.verdict import Adaptation
+from ds_lint.diagnostics.verdict import WITHOUT_CONFIG, Adaptation
 from ds_lint.output.smoke import outcome
 from ds_lint.session.launch_runs import LaunchProcess, RunnableLaunch, runnable
 from ds_lint.session.verdicts import add_verdict
@@ -130,4 +130,5 @@ def _of_script(launch: PlacedLaunch, verdict: Verdict, session: Session) -> tupl
     target = {library: releases[-1] for library, releases in context.choice.releases.items()}
     with open(launch.path, encoding="utf-8", errors="replace") as file:
         document = Document(launch.path, file.read(), None, [])
-    return FileReport(launch.path, document, stack=verdict.stack, target=target, missing=[], findings=[]), context
+    stack = verdict.stack if verdict.stack != WITHOUT_CONFIG else None
+    return FileReport(launch.path, document, stack=stack, target=target, missing=[], findings=[]), context

@@ -112,12 +112,13 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     worst = min(outcomes.values(), key=lambda outcome: EFFECTS.index(outcome.effect))
     key = problem.key
     is_about_keys = rule.is_about_config or rule.kind == "run"
-    made_of = config.maker if is_about_keys else None  # which has the keys under other names
+    is_of_file = rule.kind == "run" and config.accelerate is not None and config.accelerate.made is None
+    made_of = config.maker if is_about_keys and not is_of_file else None  # which has the keys under other names
     if made_of is not None:
         if problem.key is not None and made_of.is_default(problem.key) and worst.effect in _HARMLESS:
             return None  # the library writes it whatever the user does
         key, problem.fix = made_of.key(problem.key), None
-        problem.help = f"{problem.help} {made_of.advice(problem.key)}"
+        problem.help = f"{problem.help} {made_of.advice(problem.key)}".rstrip()
     if config.document.kind == "recipe":
         problem.fix = None  # fixes are written for JSON and Python
         key = ("deepspeed", *(key or ())) if is_about_keys and config.preset is None else key

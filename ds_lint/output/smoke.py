@@ -14,10 +14,12 @@ from ds_lint.diagnostics.verdict import (
     FAKE,
     SCRIPT,
     STATUSES,
+    WITHOUT_CONFIG,
     Adaptation,
     Check,
     Held,
     RankEnd,
+    RunNode,
     ScriptEngine,
     Step,
     Verdict,
@@ -41,7 +43,7 @@ STYLES = {"error": SEVERITY["error"], "fail": SEVERITY["error"], "warn": SEVERIT
 
 # What some checks prove together, by their ids: one word where one of them passed and none did worse.
 PROVED = {
-    "shards": ("parameters", "gradients", "master-weights", "optimizer-states"),
+    "shards": ("parameters", "gradients", "master-weights", "optimizer-states", "units"),
     "trains": ("loss",),
     "saves": ("export", "recovery"),
     "resumes": ("resume",),
@@ -106,8 +108,10 @@ def config_name(verdict: Verdict, verdicts: list[Verdict]) -> str:
 
 def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
     word = start + outcome(verdict)
-    first, *more = wrap(visible(course(verdict)), terminal.width, len(word) + 1, indent=2)
-    return [f"{terminal.paint(word, STYLES.get(verdict.status, STRONG))} {first}", *more]
+    rest = visible(headline(verdict).removeprefix(outcome(verdict)).lstrip(" "))
+    first, *more = wrap(rest, terminal.width, len(word) + 1, indent=2)
+    between = "" if first.startswith(",") else " "
+    return [f"{terminal.paint(word, STYLES.get(verdict.status, STRONG))}{between}{first}", *more]
 
 
 def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[Hashable]) -> list[str]:
@@ -130,9 +134,7 @@ def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
             line
             for check in verdict.checks
             if check.status == "pass"
-            for line in _labelled(
-                "verified with adaptation:" if check.adapted else "verified:", QUIET, check.message, terminal
-            )
+            for line in _labelled(f"{basis(verdict, check)}:", QUIET, check.message, terminal)
         ]
     all_ids = [check.id for check in verdict.checks]
     for label, is_adapted in (("verified:", False), ("verified with adaptation:", True)):
@@ -142,6 +144,13 @@ def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
                 label, QUIET, ", ".join(_times(name, ids, all_ids) for name in dict.fromkeys(ids)), terminal
             )
     return rows
+
+
+def basis(verdict: Verdict, check: Check) -> str:
+    """What a check rests on: ranks that train, engines of single ranks of a world that is not there, or arithmetic."""
+    if verdict.mode != FAKE:
+        return "trained"
+    return "computed" if check.adapted else "simulated"
 
 
 def _times(name: str, some: list[str], every: list[str]) -> str:
@@ -161,6 +170,10 @@ def not_verified(verdict: Verdict) -> list[str]:
         if check.status == "skip":
             name = f"`{check.key}`" if check.id == COVERAGE else check.id
             reasons.setdefault(check.message, []).append(name)
+    if verdict.mode == FAKE and any(check.status == "pass" for check in verdict.checks):
+        reasons[f"no rank of the {verdict.world_size:,} trains; the run on a few ranks shows them there only"] = [
+            *("gradients", "losses", "communication", "saving", "resuming")
+        ]
     return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in reasons.items()]
 
 
@@ -234,13 +247,14 @@ def _bytes(kinds: dict[str, Held]) -> list[int]:
 
 def headline(verdict: Verdict) -> str:
     """How a run went, in one sentence."""
-    return f"{outcome(verdict)} {course(verdict)}"
+    return f"{_outcome_and_limit(verdict)} {course(verdict)}"
 
 
 def course(verdict: Verdict) -> str:
     """The sentence without the outcome: where the run was made, how long it took, and what came of it."""
     launched = f" launched at {verdict.launch}" if verdict.launch else ""
-    where = f"on {ranks(verdict)}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
+    nodes = f" of {counted(len(verdict.nodes), 'node')}" if verdict.nodes else ""
+    where = f"on {ranks(verdict)}{nodes}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
     if not verdict.world_size:  # a command that has not come to any
         where = f"in {verdict.seconds:,.1f} s{launched}"
     return f"{where}: {_what_came_of_it(verdict)}"
@@ -256,6 +270,12 @@ def outcome(verdict: Verdict) -> str:
     if verdict.status == "error":
         return "incomplete" if _has_answers(verdict) else "could not run"
     return {"fail": "failed", "warn": "passed with warnings", "pass": "passed"}[verdict.status]
+
+
+def _outcome_and_limit(verdict: Verdict) -> str:
+    """The same, and why the arithmetic of the steps was not compared: a run that passed without it proves less."""
+    why = verdict.why_not_compared if verdict.status in ("pass", "warn") else ""
+    return f"{outcome(verdict)}, arithmetic not compared: {why};" if why else outcome(verdict)
 
 
 def _has_answers(verdict: Verdict) -> bool:
@@ -286,7 +306,8 @@ def _what_came_of_it(verdict: Verdict) -> str:
     if not proved:
         return f"{numbers['pass']}{of_all} passed"
     stage = _stage(verdict)
-    return f"{f'ZeRO stage {stage}' if stage else 'the config'} {_enumerated(proved)}"
+    what = "the script" if verdict.stack == WITHOUT_CONFIG else "the config"
+    return f"{f'ZeRO stage {stage}' if stage else what} {_enumerated(proved)}"
 
 
 def _proved(verdict: Verdict) -> list[str]:
@@ -421,6 +442,7 @@ def as_object(verdict: Verdict) -> Json:
         "mode": verdict.mode,
         "world_size": verdict.world_size,
         "status": verdict.status,
+        "arithmetic": verdict.arithmetic,
         "error": verdict.error,
         "adaptations": [
             {"key": one.key, "from": _plain(one.before), "to": _plain(one.after), "why": one.why}
@@ -429,12 +451,14 @@ def as_object(verdict: Verdict) -> Json:
         "checks": [
             {
                 **check._asdict(),
+                "basis": basis(verdict, check),
                 "expected": _plain(check.expected),
                 "observed": _plain(check.observed),
             }
             for check in verdict.checks
         ],
         "ranks": [rank._asdict() for rank in verdict.ranks],
+        **({"nodes": [node._asdict() for node in verdict.nodes]} if verdict.nodes else {}),
         "seconds": verdict.seconds,
         "model": verdict.model,
         "parameter_count": verdict.parameter_count,
@@ -446,6 +470,7 @@ def as_object(verdict: Verdict) -> Json:
         "place": verdict.place,
         "versions": verdict.versions,
         "log": verdict.log,
+        **({"strategy": verdict.strategy} if verdict.strategy is not None else {}),
         **({"measured": measurements.as_object(verdict.measured)} if verdict.measured is not None else {}),
     }
 
@@ -456,10 +481,11 @@ def verdict_of(run: RunRecord) -> Verdict:
     adaptations = [Adaptation(one["key"], one["from"], one["to"], one["why"]) for one in run["adaptations"]]
     return Verdict(
         **{
-            **run,
+            **{name: value for name, value in run.items() if name != "arithmetic"},
             "adaptations": adaptations,
-            "checks": [Check(**one) for one in run["checks"]],
+            "checks": [Check(**{name: one[name] for name in Check._fields}) for one in run["checks"]],
             "ranks": [RankEnd(**one) for one in run["ranks"]],
+            "nodes": [RunNode(**one) for one in run.get("nodes", [])],
             "steps": [_step(one) for one in run["steps"]],
             "held": held,
             "measured": measurements.measurements_of(run["measured"]) if "measured" in run else None,

@@ -48,7 +48,7 @@ class LintContext:
         self.baseline = baseline  # the path of one
         self.material = material  # recipes and launches that name the config
 
-    def about(self, facts: Facts, stack: Stack) -> LintContext:
+    def about(self, facts: Facts, stack: Stack | None) -> LintContext:
         """The same for a config of which more is known."""
         return self._but(basis=self.basis.but(facts=facts, stack=stack), material=())
 

@@ -112,7 +112,9 @@ class AccelerateFile:
         return file.value if file is not None and isinstance(file.value, str) else None
 
     def advice(self, path: KeyPath | None) -> str:
-        """Where in the YAML to do what a message advises for a key of the config that is made of it."""
+        """Where in the YAML to do what a message advises for a key of the config that is made of it, if one is."""
+        if self.made is None and path is None:  # a YAML that asks for FSDP
+            return ""
         name = setting_of(path)
         if self.is_command:
             if name is not None:

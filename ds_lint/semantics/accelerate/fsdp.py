@@ -49,6 +49,11 @@ class FsdpPlugin(Record):
         self.version = self._find_version()
 
     @property
+    def variables(self) -> dict[str, str | None]:
+        """The variable that the launch makes of each of its arguments about FSDP."""
+        return {name: facts["variable"] for name, facts in self._variables.items()}
+
+    @property
     def is_known(self) -> bool:
         """Whether it is known how the release reads the settings, and the script does not make a plugin of its own."""
         return bool(self._fields)

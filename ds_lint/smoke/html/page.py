@@ -18,10 +18,11 @@ from ds_lint.output.harmless import without_secrets
 from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import (
     KINDS,
+    basis,
     by_kind,
     config_name,
-    course,
     formatted,
+    headline,
     outcome,
     ranks,
     unsharded,
@@ -49,8 +50,8 @@ SHOWS = {
     CPU: "the real libraries on CPU ranks: sharding, precision, batch sizes, schedule, saving and resuming. "
     "Kernels, peak memory and speed need a GPU.",
     CUDA: "the real libraries on GPUs, with their kernels, dtypes, placement and peak memory.",
-    FAKE: "one rank of a simulated world: what it holds at that size, and whether the batch sizes fit. "
-    "The ranks do not communicate, so losses have no meaning and are not shown.",
+    FAKE: "single ranks of a simulated world: what they hold at that size, and whether the batch sizes fit. "
+    "No rank trains or communicates here: training, saving and resuming are shown by the run on a few ranks only.",
     SCRIPT: "your own script with its model and data, started twice: "
     "its first steps, what it saves, and how it resumes.",
 }
@@ -168,7 +169,7 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
     word = outcome(verdict)
     return (
         f'<article id="run-{number}" class="{verdict.status}">'
-        f"<h3>{_badge(verdict.status, word)} {_text(course(verdict))}</h3>"
+        f"<h3>{_badge(verdict.status, word)} {_text(headline(verdict).removeprefix(word).lstrip(' ,'))}</h3>"
         f'<p class="quiet">This run shows {_text(SHOWS[verdict.mode])}</p>'
         f"{''.join(f'<section>{part}</section>' for part in parts if part)}</article>"
     )
@@ -198,7 +199,7 @@ def _checks(verdict: Verdict) -> str:
     rows = [
         [
             _text(check.id),
-            _status(check),
+            _status(check) + _basis(verdict, check),
             _code(check.key),
             _apart(check, check.expected),
             _apart(check, check.observed),
@@ -207,6 +208,11 @@ def _checks(verdict: Verdict) -> str:
         for check in _worst_first(verdict)
     ]
     return _table("Expected and observed", columns, rows)
+
+
+def _basis(verdict: Verdict, check: Check) -> str:
+    """What a check of a world that is not there rests on."""
+    return f' <span class="quiet">{basis(verdict, check)}</span>' if verdict.mode == FAKE else ""
 
 
 def _apart(check: Check, value: object) -> str:

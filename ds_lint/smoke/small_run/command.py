@@ -69,6 +69,8 @@ def runs(start: list[str], path: str, options: list[str], shared: str | None) ->
         for run in found:
             if shared is not None and run.get("log"):
                 run["log"] = shutil.move(run["log"], shared)
+                for node in run.get("nodes", ()):
+                    node["log"] = run["log"]
         return found
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -19,8 +19,11 @@ from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.expected.adaptation import Changes, adapt, fits, generation_edits, of_adapters
 from ds_lint.smoke.expected.assumed_arguments import with_matching_arguments
-from ds_lint.smoke.expected.documented_optimizer import NoReference, planned
+from ds_lint.smoke.expected.documented_optimizer import NoReference
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, ranks_of_a_copy, with_meant_names
+from ds_lint.smoke.expected.fsdp_expectation import launch_of
+from ds_lint.smoke.expected.loss_scale_rule import provoked
+from ds_lint.smoke.expected.reference_plan import planned
 from ds_lint.smoke.processes.client import CouldNotRun
 from ds_lint.smoke.processes.kept_files import keep
 from ds_lint.smoke.rank.loaded_config import apply
@@ -32,12 +35,14 @@ from ds_lint.smoke.records.job import (
     RECORDINGS,
     REFERENCE,
     RESUME,
+    SCALING,
     Evidence,
     Job,
     keeps_frozen,
 )
 from ds_lint.smoke.records.small_model import SWAPPED, TINY, Sizes
-from ds_lint.smoke.small_run import real_world
+from ds_lint.smoke.small_run import fsdp_proof, real_world
+from ds_lint.smoke.small_run.fsdp_proof import FsdpOptions
 from ds_lint.smoke.verify import OF_SMALL_RUNS, verify
 from ds_lint.smoke.verify.check import SmallRun
 from ds_lint.source.tree import plain, walk
@@ -78,6 +83,7 @@ class RunOptions(NamedTuple):
     about_gpus: str | None = None  # a sentence on those that the run does not use
     shared_gpu: str | None = None  # what carries the collectives of ranks that share one GPU
     has_adapters: bool = False  # of LoRA: the model itself is frozen
+    batch: tuple[int, int] | None = None  # samples and micro steps of a loop with FSDP; None: two of two
 
 
 class _Run:
@@ -127,6 +133,7 @@ class _Run:
             optimizer=self.optimizer,
             script=self.changes.script,
             seconds=options.seconds + (BUILDING if options.builds_ops else 0.0),
+            overflows=_overflows(self.expectation),
         )
         self.ended: list[Ended] = []
 
@@ -156,8 +163,18 @@ def prove(
         if options.is_real_world and facts.world_size is None:
             there = _config(document, stack, target, _of_world(facts, options.ranks))
             config = there if fits(there, options.ranks) else config
-        run = _Run(config, options, folder)
-        verdicts = _prove(pool, run, on_phase)
+        if launch_of(config) is not None:
+            of_fsdp = FsdpOptions(
+                options.ranks,
+                options.seconds,
+                options.mode,
+                is_alone=options.simulates,
+                has_adapters=options.has_adapters,
+                batch=options.batch,
+            )
+            verdicts = fsdp_proof.prove(pool, config, of_fsdp, folder, on_phase)
+        else:
+            verdicts = _prove(pool, _Run(config, options, folder), on_phase)
         shutil.rmtree(os.path.join(folder, RECORDINGS), ignore_errors=True)
         if options.keep is not None:
             keep(folder, options.keep, document.path)
@@ -181,15 +198,18 @@ def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None)
         failed = failure(run.job, trained)
         if failed is not None:
             return [_failed(pool, run, failed)]
-        plan = planned(run.expectation, _all(trained)[0], run.job)
+        plan = planned(run.expectation, run.job)
         if not isinstance(plan, NoReference):
             run.job.plan = plan
         world, generating = _world(run, trained), _generating(run, _all(trained)[0])
         repeating = None if isinstance(plan, NoReference) else run.part(REFERENCE)
         beside = [job for job in (repeating, generating, world.job if world else None) if job is not None]
-        resumed, saved, *others = pool.run([_resuming(run), run.part(EXPORT), *beside], on_phase)
     except CouldNotRun as error:
         return [_verdict(pool, run, [], status="error", error=str(error), log=pool.keep_log(run.folder))]
+    try:
+        resumed, saved, *others = pool.run([_resuming(run), run.part(EXPORT), *beside], on_phase)
+    except CouldNotRun as error:
+        return [_cut_short(pool, run, trained, str(error))]
     run.ended += [resumed, saved]
     reference = plan if isinstance(plan, NoReference) else _reference(run, others.pop(0))
     observed = _observed(run, trained, resumed, saved, reference)
@@ -206,6 +226,13 @@ def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None)
     has_stopped = status == "error" or isinstance(observed.resumed, Failure) or isinstance(observed.exported, str)
     log = pool.keep_log(run.folder) if has_stopped else None
     return [_verdict(pool, run, checks, status=status, log=log), *verdicts]
+
+
+def _cut_short(pool: Runner, run: _Run, trained: Ended, why: str) -> Verdict:
+    """The verdict on a training whose saved files no process could look at: what failed in it counts all the same."""
+    observed = _observed(run, trained, why, why, Failure(why, None, 0, None))
+    checks = verify(OF_SMALL_RUNS, run.expectation, observed)
+    return _verdict(pool, run, checks, status=_status(checks), log=pool.keep_log(run.folder))
 
 
 def _resuming(run: _Run) -> Job:
@@ -337,25 +364,38 @@ def _status(checks: list[Check]) -> str:
 
 
 def _observed(
-    run: _Run, trained: Ended, resumed: Ended, saved: Ended, reference: Reference | NoReference | Failure
+    run: _Run,
+    trained: Ended,
+    resumed: Ended | str,
+    saved: Ended | str,
+    reference: Reference | NoReference | Failure,
 ) -> SmallRun:
-    found, real = saved.evidence[0], run.config.world_size
+    """What the parts of the run show; of a part that was not made, why."""
+    found, real = None if isinstance(saved, str) else saved.evidence[0], run.config.world_size
     shapes = found.real_shapes if found is not None else None
     return SmallRun(
         train=_all(trained),
         mode=run.job.mode,
         steps=run.job.steps,
         steps_after=run.job.steps_after,
-        exported=_exported(run, saved),
+        exported=saved if isinstance(saved, str) else _exported(run, saved),
         real_shapes="this check needs the shapes of your model: pass --model" if shapes is None else shapes,
         has_adapters=run.job.has_adapters,
         adapted=run.changes.adapted,
-        resumed=failure(run.part(RESUME), resumed) or _all(resumed),
+        resumed=_resumed(run, resumed),
         reference=reference,
         real_ranks=real,
         real_batch=_expectation(run.config, Changes(), real).batch(real) if real else None,
         accelerate_script=run.job.script,
+        overflows=run.job.overflows,
     )
+
+
+def _resumed(run: _Run, ended: Ended | str) -> list[Evidence] | Failure:
+    """What the ranks that resumed show, or why they do not."""
+    if isinstance(ended, str):
+        return Failure(ended, None, 0, None)
+    return failure(run.part(RESUME), ended) or _all(ended)
 
 
 def _exported(run: _Run, ended: Ended) -> Exported | str:
@@ -383,6 +423,13 @@ def _all(ended: Ended) -> list[Evidence]:
 def _failed(pool: Runner, run: _Run, failed: Failure) -> Verdict:
     """The verdict on a run that failed: the libraries reject the config, or this machine cannot run it."""
     log = pool.keep_log(run.folder)
+    if any(end.phase == SCALING and (end.exit == "timeout" or end.error == "SIGABRT") for end in run.ended[0].ends):
+        key = run.expectation.key("fp16")
+        what = "after the training, a gradient overflows on one rank, and the ranks do not go on together"
+        apart = Check(
+            "loss-scale", "fail", key, "the same steps on every rank", None, None, f"{what}: {failed.message}"
+        )
+        return _verdict(pool, run, [apart], status="fail", log=log)
     if failed.stage is None:
         return _verdict(pool, run, [], status="error", error=failed.message, log=log)
     check = Check(
@@ -416,6 +463,7 @@ def _verdict(
         adaptations=[*run.changes.adaptations, *stand_ins],
         checks=checks,
         ranks=_worst_ends(run.ended),
+        nodes=pool.nodes(log),
         seconds=time.monotonic() - run.began,
         model=first.model if first else "",
         parameter_count=sum(parameter.elements for parameter in first.parameters) if first else 0,
@@ -486,6 +534,14 @@ def _training(given: TrainingArguments | None, changed: TrainingFields) -> Train
         if name not in joined or joined[name].value != value:
             joined[name] = Argument(value, "the smoke run")
     return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
+
+
+def _overflows(expectation: Expectation) -> list[bool]:
+    """Which steps after the training are to overflow; none where ranks share a copy of the model."""
+    rule, start = expectation.loss_scale_rule, expectation.first_loss_scale
+    if rule is None or start is None or ranks_of_a_copy(expectation.final) > 1:
+        return []
+    return provoked(rule, start, steps=STEPS + STEPS_AFTER)
 
 
 def _sizes(expectation: Expectation) -> Sizes:

@@ -15,11 +15,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.diagnostics.verdict import RankEnd
+from ds_lint import __version__
+from ds_lint.diagnostics.verdict import RankEnd, RunNode
 from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, own_folder
-from ds_lint.smoke.processes.meeting_store import Meeting, patience_of
+from ds_lint.smoke.processes.meeting_store import Absences, Meeting, patience_of
 from ds_lint.smoke.records.job import SHARED, Job
 from ds_lint.smoke.records.messages import Ended
+from ds_lint.smoke.records.rendezvous import NoRendezvous, host_of
 from ds_lint.smoke.small_run import devices
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 GRACE = 5.0  # seconds that a rank gets once another has failed
 _LATE = 30.0  # seconds that a rank may take to tell how its part ended
+_TICK = 0.1  # seconds between looks at who has come
 _FAREWELL = 5.0  # seconds in which the ranks hear that all is over
 _SHARED_FILES = 15.0  # seconds after which a file must be seen on all nodes
 _SIGN = "rank-0-was-here"  # a file
@@ -43,6 +46,7 @@ class Arrival(NamedTuple):
     sees_folder: bool
     gpus: int
     error: str | None  # why it cannot take part
+    versions: dict[str, str] = {}  # noqa: RUF012 - a NamedTuple's default; of the libraries on its node
 
 
 def obstacle(one: Arrival, first: Arrival, folder: str) -> str | None:
@@ -54,6 +58,12 @@ def obstacle(one: Arrival, first: Arrival, folder: str) -> str | None:
             f"rank {one.rank} on {one.host} does not see {folder}, which rank 0 made on {first.host}: "
             "give --smoke-folder DIR, a folder on a file system that all nodes share"
         )
+    for library, version in one.versions.items():
+        if first.versions.get(library, version) != version:
+            return (
+                f"rank {one.rank} on {one.host} has {library} {version}, and rank 0 on {first.host} has "
+                f"{first.versions[library]}: install the same release on all nodes"
+            )
     return None
 
 
@@ -68,9 +78,11 @@ class LaunchedRanks:
         self._parts = 0
         self._arrived: list[Arrival] = []
         self._pool = Pool(folder)
+        self._absences = Absences(folder)
         try:
             self._meeting = Meeting(place, patience_of(timeout))
-        except BaseException:
+        except BaseException as error:
+            self._absences.note(0, f"rank 0 on {socket.gethostname()}: {error or type(error).__name__}")
             self._pool.close()
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
@@ -106,6 +118,13 @@ class LaunchedRanks:
     def known_versions(self) -> dict[str, str]:
         """The same, as far as they are known."""
         return self._pool.known_versions
+
+    def nodes(self, log: str | None) -> list[RunNode]:
+        """The nodes of the ranks; empty if there is only one."""
+        ranks: dict[str, list[int]] = {}
+        for one in self._arrived:
+            ranks.setdefault(one.host, []).append(one.rank)
+        return [RunNode(host, found, log) for host, found in ranks.items()] if len(ranks) > 1 else []
 
     @property
     def abandoned_locks(self) -> dict[str, str]:
@@ -157,7 +176,14 @@ class LaunchedRanks:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _own_arrival(self) -> Arrival:
-        return Arrival(0, socket.gethostname(), sees_folder=True, gpus=devices.visible(), error=None)
+        return Arrival(
+            0,
+            socket.gethostname(),
+            sees_folder=True,
+            gpus=devices.visible(),
+            error=None,
+            versions=_versions(self._pool),
+        )
 
     def _others(self) -> list[Arrival]:
         """The other ranks that connected; raises CouldNotRun if one is missing."""
@@ -165,14 +191,17 @@ class LaunchedRanks:
         came: list[Arrival] = []
         missing: list[int] = []
         for rank in range(1, self.world_size):
+            while not self._meeting.is_announced(f"arrived/{rank}") and time.monotonic() < deadline:
+                self._absences.demand_none()
+                time.sleep(_TICK)
             try:
-                came.append(self._meeting.wait_for(f"arrived/{rank}", max(0.0, deadline - time.monotonic())))
-            except TimeoutError:  # noqa: PERF203 - each waits for a rank
+                came.append(self._meeting.wait_for(f"arrived/{rank}", 0.0))
+            except TimeoutError:
                 missing.append(rank)
         if missing:
             raise CouldNotRun(
                 f"{len(missing)} of {self.world_size} ranks did not connect within {self._meeting.patience:g} s; the "
-                f"first of them is rank {missing[0]}"
+                f"first of them is rank {missing[0]}{_on_node(missing[0])}"
             )
         return came
 
@@ -186,19 +215,29 @@ class LaunchedRanks:
         return found
 
 
-def serve(place: Rendezvous, timeout: float | None = None) -> int:
-    """Run as one of the other ranks until rank 0 ends the run; the exit status."""
+def _on_node(rank: int) -> str:
+    """Where a rank is, if Slurm has named the nodes."""
+    try:
+        return f" on {host}" if (host := host_of(rank, os.environ)) is not None else ""
+    except NoRendezvous:
+        return ""
+
+
+def serve(place: Rendezvous, timeout: float | None = None, folder: str | None = None) -> int:
+    """Run as one of the other ranks until rank 0 ends the run; ``folder`` is the --smoke-folder; the exit status."""
+    absences = Absences(folder)
     try:
         with ended_by_signal(), Pool() as pool:
-            _serve(place, pool, patience_of(timeout))
+            _serve(place, pool, patience_of(timeout), absences)
     except CouldNotRun as error:
+        absences.note(place.rank, f"rank {place.rank}: {error}")
         sys.stderr.write(f"ds-lint: rank {place.rank}: {error}\n")
         return 2
     return 0
 
 
-def _serve(place: Rendezvous, pool: Pool, patience: float) -> None:
-    meeting = Meeting(place, patience)
+def _serve(place: Rendezvous, pool: Pool, patience: float, absences: Absences) -> None:
+    meeting = Meeting(place, patience, absences)
     folder = meeting.wait_for("folder", None)
     error = None
     try:
@@ -206,12 +245,19 @@ def _serve(place: Rendezvous, pool: Pool, patience: float) -> None:
     except CouldNotRun as found:
         error = str(found)
     seen = _is_seen(os.path.join(folder, _SIGN))
-    meeting.announce(f"arrived/{place.rank}", Arrival(place.rank, socket.gethostname(), seen, devices.visible(), error))
+    arrival = Arrival(place.rank, socket.gethostname(), seen, devices.visible(), error, _versions(pool))
+    meeting.announce(f"arrived/{place.rank}", arrival)
     part = 1
     while (jobs := meeting.wait_for(_jobs(part), None)) is not None:
         meeting.announce(_ended(part, place.rank), _run_here(pool, meeting, part, jobs))
         part += 1
     meeting.announce(f"left/{place.rank}", True)
+
+
+def _versions(pool: Pool) -> dict[str, str]:
+    """The releases that must be the same on all nodes, and that of ds-lint, whose messages the ranks exchange."""
+    known = {name: version for name, version in pool.known_versions.items() if name != "python"}
+    return {**known, "ds-lint": __version__}
 
 
 def _is_seen(path: str) -> bool:

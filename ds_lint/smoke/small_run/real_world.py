@@ -262,7 +262,10 @@ def _sentence(world: World, full: FullSize | None) -> str:
     held = by_formula(world, full)
     if not held:
         return f"each of your {world.ranks:,} ranks keeps its share of the model states on NVMe"
-    parts = [f"{in_units(amount.bytes)} of {kind}" for kind, amount in by_kind(held).items()]
+    parts = [
+        f"{in_units(amount.bytes)} of {kind}{' (computed)' if kind == 'gradients' and full.is_built else ''}"
+        for kind, amount in by_kind(held).items()
+    ]
     total = in_units(sum(amount.bytes for amount in held.values()))
     sentence = f"each of your {world.ranks:,} ranks holds {total} of model states: {', '.join(parts)}"
     if not has_plain_states(world.expectation):

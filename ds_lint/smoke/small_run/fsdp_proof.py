@@ -1,0 +1,287 @@
+"""The training run of one file for ``accelerate launch`` that asks for FSDP: planned, run, and checked."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ds_lint.diagnostics.verdict import CPU, CUDA, Adaptation, Check, Verdict, worst
+from ds_lint.smoke.expected.fsdp_expectation import REPLICAS, SHARDS, FsdpExpectation, launch_of
+from ds_lint.smoke.expected.fsdp_units import BY_LAYER, BY_SIZE
+from ds_lint.smoke.processes.client import CouldNotRun
+from ds_lint.smoke.records.failure import Failure, failure, key_of, rank_ends
+from ds_lint.smoke.records.fsdp import FSDP1, FsdpJob, FsdpSaved
+from ds_lint.smoke.records.job import EXPORT, REFERENCE, RESUME, Evidence, Exported, Job, ReferencePlan, UpdateRule
+from ds_lint.smoke.verify.fsdp import verify
+from ds_lint.smoke.verify.fsdp_run import ShardedRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.diagnostics.verdict import RankEnd
+    from ds_lint.semantics.config import Config
+    from ds_lint.smoke.processes.client import Pool
+    from ds_lint.smoke.records.job import Reference
+    from ds_lint.smoke.records.messages import Ended
+    from ds_lint.smoke.small_run.ranks import LaunchedRanks
+
+    FsdpRunner = Pool | LaunchedRanks  # what starts the ranks of a run
+
+STEPS, STEPS_AFTER = 3, 2
+_LAYERS = ("LlamaDecoderLayer",)  # of the model without --model
+_BATCH = 2, 2  # samples of a micro step, and micro steps
+_LEAST = 8000  # elements of a unit of the small model, whose layers have more
+_ROUNDOFF = {None: (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "float16": (2.0**-11, 2.0**-24)}
+_DYNAMO = "dynamo_config", "dynamo_backend"
+
+
+class FsdpOptions(NamedTuple):
+    """The options of runs that a run with FSDP has."""
+
+    ranks: int
+    seconds: float  # for each part of a run
+    mode: str
+    is_alone: bool  # no run on CPU ranks is made beside it
+    has_adapters: bool
+    batch: tuple[int, int] | None  # samples and micro steps; None: two of two
+
+
+class FsdpPlan:
+    """One file on its way through the parts of a run."""
+
+    def __init__(self, config: Config, options: FsdpOptions, folder: str) -> None:
+        launch = launch_of(config)
+        assert launch is not None  # noqa: S101 - expectation before
+        self.config, self.options, self.folder = config, options, folder
+        self.began = time.monotonic()
+        self.expectation = FsdpExpectation(launch, options.ranks)
+        self.adaptations: list[Adaptation] = []
+        self.ended: list[Ended] = []
+        self.job = Job(
+            text=config.document.content.removeprefix("\ufeff"),
+            stack="accelerate",
+            folder=folder,
+            model=config.facts.model.config if config.facts.model is not None else None,
+            world_size=options.ranks,
+            mode=options.mode,
+            steps=STEPS,
+            steps_after=STEPS_AFTER,
+            seconds=options.seconds,
+            fsdp=self._settings(),
+        )
+        self.job.plan = self._reference()
+
+    def part(self, part: str) -> Job:
+        """The job of another part."""
+        return self.job.but(part=part)
+
+    def _settings(self) -> FsdpJob:
+        """What the parts need, with the arguments by which the run adapts the launch."""
+        expectation = self.expectation
+        given = ["--num_processes", str(self.options.ranks), "--num_machines", "1", "--machine_rank", "0"]
+        self._note(
+            "num_processes", expectation.launch.value("num_processes"), self.options.ranks, "the ranks of this run"
+        )
+        self._note(
+            "num_machines", expectation.launch.value("num_machines"), 1, "the ranks of this run are on one machine"
+        )
+        least = expectation.least_elements if expectation.policy == BY_SIZE else 0
+        if least > _LEAST and expectation.version == FSDP1:  # version 2 refuses lists of layers that are large enough
+            given += ["--fsdp_min_num_params", str(_LEAST)]
+            self._note("fsdp_min_num_params", least, _LEAST, "all modules of a small model are smaller")
+            least = _LEAST
+        backend = expectation.launch.value("dynamo_backend")
+        if backend is not None and str(backend).lower() != "no":
+            given += ["--dynamo_backend", "no"]
+            self._note("dynamo_backend", backend, "no", "the run starts no compiler")
+        layers = expectation.layers
+        if layers and expectation.policy == BY_LAYER and self.config.facts.model is None and layers != _LAYERS:
+            given += ["--fsdp_transformer_layer_cls_to_wrap", ",".join(_LAYERS)]
+            why = "the model of the run is a small Llama; --model gives it the layers of yours"
+            self._note("fsdp_transformer_layer_cls_to_wrap", ",".join(layers), ",".join(_LAYERS), why)
+            layers = _LAYERS
+        compute = expectation.compute_dtype
+        samples, micro_steps = self.options.batch or _BATCH
+        found = FsdpJob(
+            version=expectation.version,
+            launch=tuple(given),
+            compute_dtype=compute,
+            casts_buffers=expectation.version == FSDP1 and compute is not None,
+            autocasts=compute == "bfloat16",
+            keeps_original=expectation.keeps_original,
+            batch_size=samples,
+            accumulation_steps=micro_steps,
+            shard_ranks=expectation.shard_ranks,
+            ranks_of_node=expectation.ranks_of_node,
+            syncs=expectation.syncs,
+            policy=expectation.policy,
+            layers=layers,
+            least_elements=least,
+        )
+        words = (
+            f"Accelerator(gradient_accumulation_steps={found.accumulation_steps}), "
+            f"DataLoader(batch_size={found.batch_size}), AdamW(lr={found.rate:g}, "
+            f"weight_decay={found.weight_decay:g}), clip_grad_norm_({found.clipping:g})"
+        )
+        is_trainers = self.config.facts.training is not None
+        why = "the run has its own script with Accelerate" + (", in place of the Trainer" if is_trainers else "")
+        self.adaptations.append(Adaptation(None, "your script", words, why))
+        if expectation.ranks_of_node != self.options.ranks:
+            why = "a hybrid strategy shards within a node, and the ranks of this run stand for two"
+            self.adaptations.append(
+                Adaptation(expectation.strategy_key, None, f"2 nodes of {expectation.ranks_of_node} ranks", why)
+            )
+        return found
+
+    def _note(self, name: str, before: Any, after: Any, why: str) -> None:
+        setting = self.expectation.launch.setting(name)
+        if setting.path is not None and before != after:
+            self.adaptations.append(Adaptation(".".join(map(str, setting.path)), before, after, why))
+
+    def _reference(self) -> ReferencePlan:
+        """What the reference run needs: the documented AdamW of torch, and the roundoff of what adds up gradients."""
+        fsdp = self.job.fsdp
+        assert fsdp is not None  # noqa: S101 - made above
+        roundoff, smallest = _ROUNDOFF[fsdp.compute_dtype]
+        rule = UpdateRule("AdamW", "adam", fsdp.weight_decay, (0.9, 0.999), 1e-8, is_decoupled=True)
+        return ReferencePlan(rule, fsdp.clipping, roundoff, smallest)
+
+
+def prove(
+    pool: FsdpRunner, config: Config, options: FsdpOptions, folder: str, on_phase: Callable[[str, str], None] | None
+) -> list[Verdict]:
+    """Train with a file that asks for FSDP, and report the result; GPUs beside CPU ranks are left alone."""
+    plan = FsdpPlan(config, options, folder)
+    if options.mode == CUDA and not options.is_alone:
+        return []  # there is a run on CPU ranks
+    if (obstacle := _obstacle(plan)) is not None:
+        return [_verdict(pool, plan, [], status="error", error=obstacle)]
+    try:
+        (trained,) = pool.run([plan.job], on_phase)
+        plan.ended.append(trained)
+        failed = failure(plan.job, trained)
+        if failed is not None:
+            return [_failed(pool, plan, failed)]
+        parts = [plan.part(RESUME), plan.part(EXPORT), plan.part(REFERENCE)]
+        resumed, saved, repeated = pool.run(parts, on_phase)
+    except CouldNotRun as error:
+        return [_verdict(pool, plan, [], status="error", error=str(error), log=pool.keep_log(folder))]
+    plan.ended += [resumed, saved]
+    assert plan.job.fsdp is not None  # noqa: S101 - made above
+    run = ShardedRun(
+        plan.job.fsdp,
+        _all(trained),
+        STEPS,
+        STEPS_AFTER,
+        failure(plan.part(RESUME), resumed) or _all(resumed),
+        _saved(plan, saved),
+        _repeated(plan, repeated),
+    )
+    checks = verify(plan.expectation, run)
+    status = worst([check.status for check in checks])
+    has_stopped = status == "error" or isinstance(run.resumed, Failure) or isinstance(run.exported, str)
+    log = pool.keep_log(folder) if has_stopped else None
+    return [_verdict(pool, plan, checks, status=status, log=log)]
+
+
+def _obstacle(plan: FsdpPlan) -> str | None:
+    """Why a file cannot run; None if it can."""
+    expectation = plan.expectation
+    if plan.options.mode != CPU:
+        return "a run with FSDP needs CPU ranks: pass --smoke-device cpu"
+    if plan.options.has_adapters:
+        return "--smoke-lora has no run with FSDP"
+    if plan.config.document.language != "yaml":
+        return "a run with FSDP needs the settings in a YAML file"
+    if expectation.plugin.version not in (1, 2) or not expectation.plugin.is_known:
+        return "the version of FSDP is not known"
+    if expectation.has_degrees:
+        ranks = expectation.degree(REPLICAS) * expectation.degree(SHARDS)
+        if ranks != plan.options.ranks:
+            here = plan.options.ranks
+            return f"parallelism_config divides {ranks} ranks, but the run has {here}: pass --smoke-ranks {ranks}"
+    precision = str(expectation.launch.value("mixed_precision")).lower()
+    if precision == "fp8":
+        return "fp8 needs a GPU"
+    return None
+
+
+def _all(ended: Ended) -> list[Evidence]:
+    return [evidence for evidence in ended.evidence if evidence is not None]
+
+
+def _saved(plan: FsdpPlan, ended: Ended) -> tuple[Exported, FsdpSaved] | str:
+    if (lost := failure(plan.part(EXPORT), ended)) is not None:
+        return lost.message
+    found = _all(ended)[0]
+    assert found.exported is not None and found.fsdp_saved is not None  # noqa: PT018, S101 - the part has finished
+    return found.exported, found.fsdp_saved
+
+
+def _repeated(plan: FsdpPlan, ended: Ended) -> Reference | Failure:
+    if (stopped := failure(plan.part(REFERENCE), ended)) is not None:
+        return stopped
+    found = _all(ended)[0].reference
+    assert found is not None  # noqa: S101 - the same
+    return found
+
+
+def _failed(pool: FsdpRunner, plan: FsdpPlan, failed: Failure) -> Verdict:
+    """The verdict on a run that failed: the libraries reject the file, or this machine cannot run it."""
+    log = pool.keep_log(plan.folder)
+    if failed.stage is None:
+        return _verdict(pool, plan, [], status="error", error=failed.message, log=log)
+    root = plan.config.document.root
+    check = Check(
+        "start",
+        "fail",
+        key_of(failed, root) if root is not None else None,
+        "a training run of a few steps",
+        failed.stage,
+        None,
+        f"the run stops: {failed.message}",
+        f"The exception comes from {failed.raised.where}." if failed.raised and failed.raised.where else "",
+    )
+    return _verdict(pool, plan, [check], status="fail", log=log)
+
+
+def _verdict(
+    pool: FsdpRunner,
+    plan: FsdpPlan,
+    checks: list[Check],
+    *,
+    status: str,
+    error: str | None = None,
+    log: str | None = None,
+) -> Verdict:
+    trained = _all(plan.ended[0]) if plan.ended else []
+    first = trained[0] if trained else None
+    return Verdict(
+        path=plan.config.document.path,
+        stack="accelerate",
+        mode=plan.job.mode,
+        world_size=plan.job.world_size,
+        status=status,
+        adaptations=plan.adaptations,
+        checks=checks,
+        ranks=_ends(plan.ended),
+        seconds=time.monotonic() - plan.began,
+        model=first.model if first else "",
+        parameter_count=sum(one.elements for one in first.parameters) if first else 0,
+        steps=first.steps if first else [],
+        held=[one.held for one in trained],
+        versions=pool.known_versions,
+        error=error,
+        log=log,
+        strategy=plan.expectation.version,
+    )
+
+
+def _ends(ended: list[Ended]) -> list[RankEnd]:
+    """How each rank ended: its first failure in any part, if there is one."""
+    found: dict[int, RankEnd] = {}
+    for part in ended:
+        for end in rank_ends(part):
+            if end.rank not in found or found[end.rank].exit == "ok":
+                found[end.rank] = end
+    return list(found.values())
