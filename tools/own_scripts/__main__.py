@@ -23,7 +23,7 @@ from tools.own_scripts.runs import prepared
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.own_scripts.recipes import Recipe
+    from tools.own_scripts.recipe import Recipe
     from tools.own_scripts.runs import Ended
 
 

@@ -34,11 +34,16 @@ def sentence(seed: int, words: int = 12) -> str:
     return " ".join(random.Random(seed).choices(WORDS, k=words))
 
 
-def tokenizer(name: str, *, padded: str = "<pad>", masked: bool = False) -> Make:
-    """A byte-level tokenizer of a few hundred tokens, with a chat template."""
+def tokenizer(
+    name: str, *, padded: str = "<pad>", masked: bool = False, begins: bool = False, segments: bool = True
+) -> Make:
+    """A byte-level tokenizer of a few hundred tokens, with a chat template.
+
+    Texts may begin with ``<s>``, and ``segments`` adds ``token_type_ids``, which not every model takes.
+    """
 
     def make(folder: Path) -> None:
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
         from transformers import PreTrainedTokenizerFast
 
         special = ["<s>", padded, "</s>", "<unk>", "<mask>"]
@@ -52,6 +57,8 @@ def tokenizer(name: str, *, padded: str = "<pad>", masked: bool = False) -> Make
             show_progress=False,
         )
         trained.train_from_iterator((sentence(row) for row in range(ROWS)), trainer)
+        if begins:
+            trained.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
         made = PreTrainedTokenizerFast(
             tokenizer_object=trained,
             bos_token="<s>",
@@ -60,6 +67,7 @@ def tokenizer(name: str, *, padded: str = "<pad>", masked: bool = False) -> Make
             pad_token=padded,
             model_max_length=128,
             **({"mask_token": "<mask>", "cls_token": "<s>", "sep_token": "</s>"} if masked else {}),
+            **({} if segments else {"model_input_names": ["input_ids", "attention_mask"]}),
         )
         made.chat_template = CHAT_TEMPLATE
         made.save_pretrained(folder / name)
@@ -94,11 +102,18 @@ def llama(name: str, architecture: str = "LlamaForCausalLM", **sizes: Any) -> Ma
     })  # fmt: skip
 
 
-def bert(name: str) -> Make:
-    """A BERT that classifies."""
-    return model(name, "bert", "BertForSequenceClassification",
+def bert(name: str, architecture: str = "BertForSequenceClassification") -> Make:
+    """A BERT that classifies, or another one."""
+    return model(name, "bert", architecture,
                  vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
                  max_position_embeddings=128, pad_token_id=1)  # fmt: skip
+
+
+def gpt_neox(name: str) -> Make:
+    """A GPT-NeoX, whose attention has one matrix for queries, keys and values."""
+    return model(name, "gpt_neox", "GPTNeoXForCausalLM",
+                 vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+                 max_position_embeddings=256, bos_token_id=0, eos_token_id=2)  # fmt: skip
 
 
 def opt(name: str, architecture: str = "OPTForCausalLM") -> Make:
@@ -128,11 +143,25 @@ def critic_weights(name: str) -> Make:
     return make
 
 
-def t5(name: str) -> Make:
+def t5(name: str, padded: int = 1, ends: int = 2) -> Make:
     """A T5."""
     return model(name, "t5", "T5ForConditionalGeneration",
                  vocab_size=512, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4,
-                 pad_token_id=1, eos_token_id=2, decoder_start_token_id=1)  # fmt: skip
+                 pad_token_id=padded, eos_token_id=ends, decoder_start_token_id=padded)  # fmt: skip
+
+
+def sentence_pieces(name: str) -> Make:
+    """The vocabulary that the tokenizer of T5 reads."""
+
+    def make(folder: Path) -> None:
+        import sentencepiece  # type: ignore[import-not-found] # packages of requirements.txt
+
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(sentence(row) for row in range(ROWS)), model_prefix=str(folder / name / "spiece"),
+            vocab_size=60, hard_vocab_limit=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
+        )  # fmt: skip
+
+    return make
 
 
 def lines(name: str) -> Make:
@@ -162,12 +191,12 @@ def document(name: str, content: Any) -> Make:
     return make
 
 
-def dataset(name: str, row: Callable[[int], dict[str, Any]], *splits: str) -> Make:
-    """A folder that ``load_dataset`` takes for the data set of its name."""
+def dataset(name: str, row: Callable[[int], dict[str, Any]], *splits: str, count: int = ROWS) -> Make:
+    """A folder that ``load_dataset`` takes for the data set of its name; ``count`` is the rows of ``train``."""
 
     def make(folder: Path) -> None:
         for split in splits or ("train", "test"):
-            rows(f"{name}/{split}.jsonl", row, ROWS if split == "train" else 40)(folder)
+            rows(f"{name}/{split}.jsonl", row, count if split == "train" else count // 10)(folder)
 
     return make
 
@@ -189,11 +218,13 @@ def saved_dataset(name: str, row: Callable[[int], dict[str, Any]]) -> Make:
     return make
 
 
-def named_dataset(name: str, subset: str, row: Callable[[int], dict[str, Any]], *splits: str) -> Make:
+def named_dataset(
+    name: str, subset: str, row: Callable[[int], dict[str, Any]], *splits: str, count: int = ROWS
+) -> Make:
     """The same for one that is loaded with the name of a subset."""
 
     def make(folder: Path) -> None:
-        dataset(name, row, *splits)(folder)
+        dataset(name, row, *splits, count=count)(folder)
         files = "".join(f"  - split: {split}\n    path: {split}.jsonl\n" for split in splits)
         _write(folder / name / "README.md", [f"---\nconfigs:\n- config_name: {subset}\n  data_files:\n{files}---"])
 
@@ -299,6 +330,33 @@ def translation(number: int) -> dict[str, Any]:
 def instruction(number: int) -> dict[str, Any]:
     """A row as the Alpaca data has them."""
     return {"instruction": sentence(number), "input": "", "output": sentence(number + 1)}
+
+
+def answer(number: int) -> dict[str, Any]:
+    """A row as the Dolly data has them."""
+    return {"instruction": sentence(number), "context": "", "response": sentence(number + 1), "category": "open_qa"}
+
+
+def turns(number: int) -> dict[str, Any]:
+    """A question and its answer, as the data of Vicuna has them."""
+    spoken = {"human": sentence(number), "gpt": sentence(number + 1)}
+    return {"id": str(number), "conversations": [{"from": role, "value": value} for role, value in spoken.items()]}
+
+
+def chat(number: int) -> dict[str, Any]:
+    """A row as UltraChat has them."""
+    return {"prompt": sentence(number), "prompt_id": str(number), **conversation(number)}
+
+
+def passages(number: int) -> dict[str, Any]:
+    """A query with a passage that answers it, and others that do not."""
+    others = [sentence(number + more) for more in range(2, 6)]
+    return {"query": sentence(number), "pos": [sentence(number + 1)], "neg": others}
+
+
+def article(number: int) -> dict[str, Any]:
+    """A text and its headline."""
+    return {"text": sentence(number, 30), "headline": sentence(number, 6)}
 
 
 def text(number: int) -> dict[str, Any]:

@@ -7,73 +7,32 @@ commit, and the rest is made by ``tools/own_scripts/materials.py``. Of the comma
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tools.own_scripts import materials as made
-
-TRAINER, ACCELERATE, DEEPSPEED = "trainer", "accelerate", "deepspeed"
-
-
-class Source(NamedTuple):
-    """Where a script comes from: a repository on GitHub at a commit, or a package, whose release is the installed one."""
-
-    name: str
-    commit: str = ""
-    paths: tuple[str, ...] = ()
-
-    @property
-    def is_package(self) -> bool:
-        """Whether it is installed, and not a repository."""
-        return not self.commit
-
-
-class Recipe(NamedTuple):
-    """A script and how it is run."""
-
-    name: str
-    source: Source
-    script: str  # the path in the repository, or the module of the package
-    launcher: str
-    stack: str
-    engines: int  # that the script makes, and trains or not
-    command: str
-    materials: tuple[made.Make, ...]
-    importable: tuple[str, ...] = ()  # folders of the source that the script imports from
-    older: str = ""  # the library of which it needs another release than the installed one, such as deepspeed 0.16.9
-
-
-TRANSFORMERS = Source("huggingface/transformers", "3034a13b258709cbf55f08aba35d4ec9a13dd420", ("examples/pytorch",))
-ACCELERATE_REPOSITORY = Source(
-    "huggingface/accelerate", "16cb6eb80dd9aa8b4df1a63ef57863e455d53b83",
-    ("examples", "src/accelerate/test_utils/scripts", "tests/deepspeed"),
-)  # fmt: skip
-EXAMPLES = Source(
-    "deepspeedai/DeepSpeedExamples", "45b4b7156c8794a3452a5a7d03dbd8d797068569",
-    ("training/HelloDeepSpeed", "training/DeepSpeed-ZenFlow/finetuning", "training/data_efficiency",
-     "training/cifar", "training/gan", "training/bf16_master_weight/train.py",
-     "training/bf16_master_weight/configs", "training/tensor_parallel/basic_example/autotp_example.py",
-     "applications/DeepSpeed-Chat/dschat", "applications/DeepSpeed-Chat/training"),
-)  # fmt: skip
-DEEPSPEED_REPOSITORY = Source(
-    "deepspeedai/DeepSpeed", "edaa7221267243c7be7fb49c5d5f5c4fb97b4641", ("tests/small_model_debugging",)
+from tools.own_scripts import projects, sharded
+from tools.own_scripts.recipe import (
+    ACCELERATE,
+    DEEPSPEED,
+    LAUNCH,
+    LAUNCHER,
+    TORCHRUN,
+    TRAINER,
+    Recipe,
 )
-MEGATRON = Source(
-    "deepspeedai/Megatron-DeepSpeed",
-    "4efb479d5317ce9b86096b9d8e3e8030b0b5263b",
-    ("megatron", "tools", "pretrain_gpt.py"),
+from tools.own_scripts.repositories import (
+    ACCELERATE_PACKAGE,
+    ACCELERATE_REPOSITORY,
+    ALPACA,
+    DEEPSPEED_REPOSITORY,
+    EXAMPLES,
+    LLAMA_FACTORY,
+    MEGATRON,
+    PEFT,
+    TRANSFORMERS,
+    TRL,
 )
-PEFT = Source("huggingface/peft", "5d602fdbff04c33c1c4de55cda9d4ae1d7cb7e40", ("examples/sft",))
-LLAMA_FACTORY = Source(
-    "hiyouga/LLaMA-Factory", "ff6d4d12eeb035d6ce06805a5733dd7b29f2ac30", ("src", "examples/deepspeed")
-)
-TRL = Source("trl")
-ALPACA = Source(
-    "tatsu-lab/stanford_alpaca", "761dc5bfbdeeffa89b8bff5d038781a4055f796a", ("configs", "train.py", "utils.py")
-)
-ACCELERATE_PACKAGE = Source("accelerate")
 
-TORCHRUN = "torchrun --nproc-per-node 2 --master-port {port}"
-LAUNCHER = "deepspeed --num_gpus 2 --master_port {port}"
 MEGATRON_ARGUMENTS = (
     "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 "
     "--micro-batch-size 1 --global-batch-size 4 --train-iters 30 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine "
@@ -114,7 +73,6 @@ CIFAR10 = FakeData"""),
     made.module("torchvision/transforms.py", "Compose = Normalize = ToTensor = lambda *_: None"),
     made.module("torchvision/utils.py", "save_image = lambda *_, **__: None"),
 )  # fmt: skip
-LAUNCH = "accelerate launch --num_processes 2 --main_process_port {port} --use_deepspeed"
 
 
 def trainer_config(stage: int, precision: str = "bf16", **zero: Any) -> dict[str, object]:
@@ -401,4 +359,6 @@ RECIPES = (
         f"{LAUNCHER} source/tests/small_model_debugging/test_model.py --zero 2",
         (),
     ),
+    *projects.RECIPES,
+    *sharded.RECIPES,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from tools.own_scripts.recipes import RECIPES
 from tools.own_scripts.sources import installed, version
 
 if TYPE_CHECKING:
-    from tools.own_scripts.recipes import Recipe
+    from tools.own_scripts.recipe import Recipe
     from tools.own_scripts.runs import Ended
 
 STORE = Path(__file__).parent / "results.json"

@@ -23,7 +23,7 @@ from tools.own_scripts.sources import unpacked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tools.own_scripts.recipes import Recipe
+    from tools.own_scripts.recipe import Recipe
 
 ROOT = Path(__file__).parent.parent.parent
 BARE = Path(__file__).parent / "bare"
@@ -36,7 +36,7 @@ PROGRAMS = {
     "trl": "trl.cli:main",
 }
 STEPS = 5  # that the command takes by itself: those up to the checkpoint, and those after it
-SECONDS = 420  # for one start
+SECONDS = 1200  # for one start, on a machine that is busy
 
 
 class Ended(NamedTuple):
@@ -82,6 +82,8 @@ class Place:
     def bare(self) -> Ended:
         """Run the command by itself, up to the step at which ds-lint stops it."""
         more = {"OWN_SCRIPTS_STEPS": str(STEPS), "DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu"}
+        if self.recipe.wrapping:
+            more["OWN_SCRIPTS_WRAPPING"] = self.recipe.wrapping
         return self._run(self.command(), [str(BARE)], more)
 
     def with_ds_lint(self) -> tuple[Ended, dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tools.own_scripts.recipes import Source
+    from tools.own_scripts.recipe import Source
 
 
 def version(source: Source) -> str:
