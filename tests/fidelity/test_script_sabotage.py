@@ -52,7 +52,7 @@ OTHER_WEIGHTS = "computes with other weights than the fp32 weights of that step"
 # share a run. What these break in another check has no name.
 FAULTS = [
     (PLAIN, 2, SCHEDULED, {
-        "rates are a step late": ("learning-rate", "step 2 has the learning rate 0.0001111, but the config asks for 0"),
+        "rates are a step late": ("learning-rate", "step 2 has the learning rate 0.0001111111, but the config asks"),
         "divided twice": ("averaging", "the loss of a micro step is multiplied by 0.25, not by 1/2"),
         "decay for all": ("update", "by 0.1, but the script asks for 0"),
         "evaluation changes weights": ("weights", "a forward pass without training changes what rank 0 trains"),
@@ -423,3 +423,32 @@ def test_zero_does_not_add_up_two_backward_passes(said):
     )
     assert (status, {name for name, _ in failed}) == (1, {"averaging", "batch"})
     assert "at stage 2 their gradients are not added up" in dict(failed)["batch"]
+
+
+EVALUATION = {"train_micro_batch_size_per_gpu": 2}
+SHARDED = {**EVALUATION, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0}}
+OFFLOADED_3 = {**SHARDED, "zero_optimization": {**SHARDED["zero_optimization"], "offload_param": {"device": "cpu"}}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("config", "case"),
+    [(SHARDED, ""), (OFFLOADED_3, ""), (EVALUATION, "a rank has fewer batches"), (EVALUATION, "init_inference")],
+)
+def test_a_script_that_evaluates_passes(said, tmp_path, config, case):
+    assert said("evaluates.py", "", config, variables={"CASE": case}) == (0, [])
+    assert {status_of(name, tmp_path) for name in ("start", "parameters", "weights", "dtypes")} == {"pass"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("case", "check", "words"),
+    [
+        ("a prefix", "weights", "4 of 4 parameters are in nothing that the script loads"),
+        ("a rank has fewer batches", "start", "rank 0 waits in its 4th, and rank 1 makes 3"),
+    ],
+)
+def test_an_evaluation_that_is_broken_fails(said, case, check, words):
+    status, failed = said("evaluates.py", "", SHARDED, variables={"CASE": case})
+    assert (status, [name for name, _ in failed]) == (1, [check])
+    assert words in failed[0][1]

@@ -90,6 +90,7 @@ def test_a_script_that_names_cuda_gets_the_cpu(unused_port):
         "major": 8,
         "allocated": 0,
     }
+    assert found["accelerator"] == {"is_available": True, "device_count": 2, "type": "cuda", "index": 1}
     assert found["arithmetic"] == {
         "dtypes": ["torch.float16", "torch.bfloat16"],
         "scripted": [0.0, 1.0],
@@ -97,17 +98,33 @@ def test_a_script_that_names_cuda_gets_the_cpu(unused_port):
         "milliseconds": True,
         "generator": True,
     }
-    assert found["groups"] == {"backends": ["gloo", "gloo"], "mean": 3.0, "mesh": "cpu"}
+    assert found["groups"] == {"backends": ["gloo", "gloo"], "mean": 3.0, "mesh": "cpu", "sharded": "cpu"}
     assert found["told"] == [
+        "FSDP shards over ranks of the CPU, with the arithmetic that it has on GPUs",
         "an average over ranks is a sum, divided by their number: gloo has none",
         "streams and events of torch.cuda are those of the CPU, which has none",
         "the CPU takes the place of every CUDA device",
         "the backend nccl is gloo",
+        "torch.accelerator shows the script a GPU for each rank of its node",
         "torch.autocast of CUDA is that of the CPU",
         "torch.compile leaves uncompiled what the compiler of this machine cannot compile",
         "torch.cuda reports no memory, because no GPU holds any",
         "torch.cuda shows the script a GPU for each rank of its node, with bf16 and compute capability 8.0",
     ]
+
+
+@pytest.mark.long
+@pytest.mark.fidelity
+def test_fsdp_assembles_its_weights_on_cpu_ranks(unused_port):
+    """By itself, FSDP 1 refuses CPU ranks, and frees the weights that it takes to the CPU for a state dict."""
+    program = os.path.join(PROGRAMS, "sharded_script.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(unused_port),
+         program],
+        env=clean_environment(), capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout) == {"devices": "cpu", "is_same": True}
 
 
 @pytest.mark.fidelity
@@ -137,7 +154,7 @@ def test_every_way_to_make_a_model_makes_a_small_one(folder):
         ("Scorer", 12 * (1024 * 1024 + 1024), models["own_class"]["parameters"]),
     }
     assert found["told"] == [
-        "attn_implementation flash_attention_2 is the attention of torch, because its kernels need a GPU"
+        "attn_implementation flash_attention_2 is the attention of torch, because its kernels need a GPU",
     ]
     tokenizer = "is not on this machine: download it, or pass a local folder with it"
     config = "the config of `someone/absent` is not on this machine: pass a folder with its config.json"

@@ -275,3 +275,29 @@ def test_ranks_that_see_their_own_gpu_alone_are_told_to_see_all(gpus, message):
     else:
         with pytest.raises(CouldNotRun, match=message):
             _ = Met().have_gpus
+
+
+def test_a_node_with_another_release_is_named():
+    pytest.importorskip("torch")
+    from ds_lint.smoke.small_run.ranks import Arrival, obstacle
+
+    first = Arrival(0, "node-1", sees_folder=True, gpus=8, error=None, versions={"deepspeed": "0.19.8"})
+    other = Arrival(8, "node-2", sees_folder=True, gpus=8, error=None, versions={"deepspeed": "0.18.9"})
+    assert obstacle(other, first, "/tmp/run") == (
+        "rank 8 on node-2 has deepspeed 0.18.9, and rank 0 on node-1 has 0.19.8: install the same release on all nodes"
+    )
+
+
+def test_why_a_rank_does_not_come_is_in_the_folder_of_the_run(tmp_path):
+    pytest.importorskip("torch")
+    from ds_lint.smoke.processes.client import CouldNotRun
+    from ds_lint.smoke.processes.meeting_store import Absences
+
+    run = tmp_path / "shared" / "ds-lint-smoke-1"
+    run.mkdir(parents=True)
+    Absences(str(run)).demand_none()
+    Absences(str(run)).note(3, "rank 3: n2 cannot resolve n1")
+    with pytest.raises(CouldNotRun, match=r"^rank 3: n2 cannot resolve n1$"):
+        Absences(str(run)).demand_none()
+    Absences(str(run.parent)).note(3, "in the folder of the user, it would be there in the next run")
+    assert os.listdir(run.parent) == ["ds-lint-smoke-1"]

@@ -394,13 +394,13 @@ def test_gradients_that_are_not_finite_are_a_sum_of_nothing(value):
     """LAPACK raises over them, so that the run would end with an error of ds-lint instead of its failures."""
     import torch
 
-    from ds_lint.smoke.rank import reference
+    from ds_lint.smoke.rank import deviations
 
     observed, parts, bound = (
         torch.tensor([2.0, 4.0]),
         torch.tensor([[1.0, 2.0], [1.0, 0.0]]),
         torch.tensor([1e-6, 1e-6]),
     )
-    assert reference._shares(observed, parts, bound) == pytest.approx([2, 0], abs=1e-5)
-    assert reference._shares(torch.tensor([2.0, value]), parts, bound) is None
-    assert reference._shares(observed, torch.tensor([[1.0, value], [1.0, 0.0]]), bound) is None
+    assert deviations.shares_of(observed, parts, bound) == pytest.approx([2, 0], abs=1e-5)
+    assert deviations.shares_of(torch.tensor([2.0, value]), parts, bound) is None
+    assert deviations.shares_of(observed, torch.tensor([[1.0, value], [1.0, 0.0]]), bound) is None

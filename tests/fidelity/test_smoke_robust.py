@@ -47,6 +47,7 @@ class Run:
         usual = clean_environment() | {
             "PYTHONPATH": os.pathsep.join((ROOT, FAULTS)),
             "TMPDIR": str(self.temporary),
+            "XDG_CACHE_HOME": str(folder / "cache"),
             "CXX": "/bin/false",
             "CC": "/bin/false",
             "DS_LINT_TEST": self.mark,
@@ -90,7 +91,11 @@ class Run:
             with contextlib.suppress(OSError), open(path, "rb") as file:
                 if mark in file.read(100):
                     found.append(path)
-        return found + sorted(str(path) for path in self.temporary.iterdir())
+        return found + sorted(str(path) for path in (*self.temporary.iterdir(), *self.logs()))
+
+    def logs(self):
+        """The logs that are kept for the user."""
+        return (self.temporary.parent / "cache").glob("ds-lint/logs/*.log")
 
     def assert_nothing_left(self, *, logs=0):
         """But so many logs."""
@@ -269,7 +274,7 @@ def test_a_disk_that_gets_full_on_the_way(start, small_disk, phase):
     status, _, err = run.end()
     assert status == 2
     assert "the smoke run could not be made: the disk is full (0 MiB free below" in err
-    run.assert_nothing_left()
+    run.assert_nothing_left(logs=1)
 
 
 # ------------------------------------------------------------------------------------------------------------ signals
@@ -317,7 +322,7 @@ def test_a_signal_ends_the_command_line(start, tmp_path, when, number, to_group,
         (tmp_path / "a.json").write_text('{"train_batch_size": 4, "fp16": 7}')
         run = start("a.json", "c.json", fault="hang", prepare=prepare)
         run.until(run.done)
-        assert list(run.temporary.glob("*.log"))
+        assert list(run.logs())
     began = time.monotonic()
     (os.killpg if to_group else os.kill)(run.process.pid, number)
     ended, out, err = run.end()
@@ -434,7 +439,7 @@ def assert_no_pass(run):
     assert status in (1, 2)
     assert "Traceback" not in err
     assert "smoke: passed" not in out
-    run.assert_nothing_left(logs=len(list(run.temporary.glob("*.log"))))
+    run.assert_nothing_left(logs=len(list(run.logs())))
 
 
 def test_what_is_no_config(start, tmp_path):

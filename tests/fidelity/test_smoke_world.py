@@ -95,7 +95,7 @@ class Instead:
 
     def __init__(self, pool, told):
         self.folder, self.known_versions, self.keep_log = pool.folder, pool.known_versions, pool.keep_log
-        self.abandoned_locks = pool.abandoned_locks
+        self.abandoned_locks, self.nodes = pool.abandoned_locks, pool.nodes
         self._pool, self._told = pool, told
 
     def run(self, jobs, on_phase=None):
@@ -242,9 +242,9 @@ def test_where_a_section_is_mistyped_the_world_fails_too(prove):
 def test_bytes_of_a_rank_are_told(prove):
     world = prove(zero(3), model=LLAMA_1B)[1]
     assert check(world, "world-shares").message == (
-        "each of your 1,024 ranks holds 16.6 MiB of model states: 2.2 MiB of parameters, 2.0 MiB of gradients, "
-        "4.1 MiB of master weights, 8.2 MiB of optimizer states; the parameters include 92,160 elements that stay "
-        "whole"
+        "each of your 1,024 ranks holds 16.6 MiB of model states: 2.2 MiB of parameters, 2.0 MiB of gradients "
+        "(computed), 4.1 MiB of master weights, 8.2 MiB of optimizer states; "
+        "the parameters include 92,160 elements that stay whole"
     )
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CLUSTER = Path(__file__).parents[2] / "tools/slurm"
 STAND_IN_OF_JOB = "variables-of-the-job"
@@ -24,6 +28,16 @@ class Process(NamedTuple):
     host: str
     words: list[str]
     environment: dict[str, str]
+
+
+@contextmanager
+def running_cluster() -> Iterator[str | None]:
+    """The cluster, which ends afterwards unless it ran before; or why there is none."""
+    ran = subprocess.run([CLUSTER / "run", "true"], capture_output=True, check=False).returncode == 0
+    started = subprocess.run([CLUSTER / "up"], capture_output=True, text=True, check=False)
+    yield started.stderr.strip().replace("\n", "; ") if started.returncode != 0 else None
+    if not ran:
+        subprocess.run([CLUSTER / "down"], check=True)
 
 
 def on_login_node(command: str, folder: Path, log: Path) -> subprocess.CompletedProcess[str]:

@@ -11,12 +11,13 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from command_line import clean_environment
-from real_slurm import CLUSTER, STAND_IN_OF_JOB, on_login_node, processes
+from real_slurm import CLUSTER, STAND_IN_OF_JOB, on_login_node, processes, running_cluster
 from slurm_jobs import JOBS
 
 from ds_lint.launches.scripts import launches_in
@@ -37,14 +38,10 @@ OF_THE_CLUSTER = re.compile(r"\bn(?:\d|\[[\d,-]+\])|10\.77\.0\.")  # names and a
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster() -> Iterator[None]:
-    """The cluster, which ends with the tests unless it ran before."""
-    ran = subprocess.run([CLUSTER / "run", "true"], capture_output=True, check=False).returncode == 0
-    started = subprocess.run([CLUSTER / "up"], capture_output=True, text=True, check=False)
-    if started.returncode != 0:
-        pytest.skip(started.stderr.strip().replace("\n", "; "))
-    yield
-    if not ran:
-        subprocess.run([CLUSTER / "down"], check=True)
+    with ExitStack() as stack:
+        if (why := stack.enter_context(running_cluster())) is not None:
+            pytest.skip(why)
+        yield
 
 
 class Started(NamedTuple):

@@ -290,6 +290,7 @@ def test_json_has_every_run(rendered):
         "message": "parameters is as asked for",
         "help": "",
         "adapted": True,
+        "basis": "trained",
     }
     assert passed["ranks"][1] == {"rank": 1, "exit": "ok", "phase": "done", "error": None}
     assert passed["held"][0]["exp_avg"] == {"elements": 12368, "bytes": 49472}

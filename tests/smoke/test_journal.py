@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 WATCHED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from ds_lint.smoke.journal import hook
+from ds_lint.smoke.journal import hook, register
 del sys.path[0]
 hook.install(sys.argv[2])
 """
@@ -50,6 +50,7 @@ class Project:
                 kind,
                 path.lstat().st_mode,
                 path.is_file() and path.stat().st_mtime,
+                sorted(str(other) for other in self.path.rglob("*") if other.lstat().st_ino == path.lstat().st_ino),
             )
         return found
 
@@ -90,6 +91,40 @@ CHANGES = {
     "turns a file into a folder": "import os; os.remove('notes.txt'); os.makedirs('notes.txt/a')",
     "turns a folder into a file": "import shutil; shutil.rmtree('checkpoints'); open('checkpoints', 'w').write('new')",
     "makes links": "import os; os.symlink('notes.txt', 'other'); os.link('notes.txt', 'third')",
+    "writes by a second name": "import os; os.link('notes.txt', 'third'); open('third', 'w').write('new')",
+    "writes one of two names": "open('first', 'w').write('new')",
+    "writes both names": "open('first', 'a').write('new'); open('second', 'a').write('newer')",
+    "replaces one of two names": (
+        "import os; open('n', 'w').write('n'); os.replace('n', 'first'); open('second', 'a').write('n')"
+    ),
+    "writes and removes names": (
+        "import os; open('first', 'w').write('n'); os.remove('first'); open('second', 'w').write('n')"
+    ),
+    "removes both names": "import os; os.remove('first'); os.remove('second')",
+    "writes what a failed rename would have replaced": (
+        "import os\ntry: os.rename('none', 'notes.txt')\nexcept OSError: open('notes.txt', 'a').write('new')"
+    ),
+    "puts one file in the place of another": (
+        "import os; open('notes.txt', 'a').write('new')\ntry: os.rename('checkpoints/step-1', 'checkpoints')\n"
+        "except OSError: os.rename('checkpoints/model', 'notes.txt')"
+    ),
+    "writes more than a second after another file": (
+        "import os, time; open('new', 'w').close(); time.sleep(1.1)\n"
+        "f = open('notes.txt', 'w'); f.write('new'); f.close(); os._exit(0)"
+    ),
+    "touches": "import pathlib; pathlib.Path('notes.txt').touch()",
+    "a map": (
+        "import mmap; f = open('notes.txt', 'r+b'); m = mmap.mmap(f.fileno(), 0); f.close(); m[:2] = b'no'; m.close()"
+    ),
+    "after its folder is gone": (
+        "import os, shutil; here = os.getcwd(); os.mkdir('gone'); os.chdir('gone'); shutil.rmtree(here + '/gone')\n"
+        "try: open('a', 'w')\nexcept FileNotFoundError: open(here + '/notes.txt', 'w').write('new')"
+    ),
+    "without descriptors": "import os; os.closerange(0, 256); os.write(os.open('notes.txt', os.O_WRONLY), b'new')",
+    "names of any bytes": (
+        "import os; names = [os.fsdecode(b), 'line\\nbreak \\r'] if (b := b'no utf-8 \\xff') else 0\n"
+        "for name in names: open(name, 'a').write('new'); os.rename(name, name + ' 2'); os.mkdir(name)"
+    ),
     "a database": "import sqlite3; c = sqlite3.connect('mlflow.db'); c.execute('create table a (b)'); c.close()",
     "a temporary file": "import tempfile; tempfile.mkdtemp(dir='.'); tempfile.mkstemp(dir='.')",
     "in another folder": "import os; os.chdir('checkpoints'); open('model', 'w').write('new'); os.mkdir('more')",
@@ -115,6 +150,10 @@ def test_every_change_is_undone(project, code):
     (project.path / "checkpoints" / "step-1" / "model").write_text("weights")
     (project.path / "checkpoints" / "model").write_text("latest")
     (project.path / "link").symlink_to("notes.txt")
+    (project.path / "first").write_text("of two names")
+    (project.path / "second").hardlink_to(project.path / "first")
+    for name in (b"no utf-8 \xff", b"line\nbreak \r"):
+        Path(os.fsdecode(os.path.join(os.fsencode(project.path), name))).write_text("mine")
     before = project.seen()
     project.script(code)
     assert project.seen() != before
@@ -122,7 +161,7 @@ def test_every_change_is_undone(project, code):
     assert project.seen() == before
     assert not result.left
     assert not result.failed
-    assert project.restore() == ([], [], [], [])
+    assert project.restore() == ([], [], [], [], [])
 
 
 def test_several_processes_change_the_same_files(project):
@@ -250,7 +289,7 @@ def test_a_fork_does_not_keep_a_lock(project):
     """It has the file open that its parent has locked."""
     said = project.script(
         "import os, time\n"
-        "lock = hook._Lock(hook.entries.lock_of(sys.argv[2]))\n"
+        "lock = register.Lock(register.lock_of(sys.argv[2]))\n"
         "with lock: worker = os.fork() or (time.sleep(5), os._exit(0))\n"
         "begin = time.monotonic()\n"
         "open('new', 'w').close()\n"

@@ -13,7 +13,7 @@ from ds_lint.smoke.observe import probes
 from ds_lint.smoke.probe.changes import rates_of
 from ds_lint.smoke.probe.micro_steps import is_micro_step
 from ds_lint.smoke.records.job import Exported
-from ds_lint.smoke.verify import precision, script_steps, storages, ties
+from ds_lint.smoke.verify import precision, script_rates, storages, ties
 
 pytest.importorskip("torch")
 TIED = [["encoder.weight", "decoder.weight"]]
@@ -37,13 +37,14 @@ def run_with(scheduler, rates):
 
 
 def test_rates_that_a_scheduler_of_the_script_sets_are_not_those_of_the_config():
-    (check,) = script_steps.learning_rates(expectation(), run_with("train.OwnSchedule", [0.004, 0.003]))
-    assert (check.status, check.message) == ("skip", "the OwnSchedule of the script sets the learning rates")
+    (check,) = script_rates.learning_rates(expectation(), run_with("train.OwnSchedule", [0.004, 0.003]))
+    message = "the OwnSchedule of the script sets the learning rates: the steps are made with 0.004, 0.003"
+    assert (check.status, check.message) == ("pass", message)
 
 
 @pytest.mark.parametrize(("rates", "status"), [([0.001, 0.001], "pass"), ([0.004, 0.003], "fail")])
 def test_without_a_scheduler_the_rates_are_those_of_the_config(rates, status):
-    (check,) = script_steps.learning_rates(expectation(), run_with("", rates))
+    (check,) = script_rates.learning_rates(expectation(), run_with("", rates))
     assert check.status == status
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import struct
 import sys
 from pathlib import Path
 
@@ -12,11 +13,13 @@ import pytest
 from shown_engines import CONFIG, shown
 
 from ds_lint.commands.smoke import _demand_places
+from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe import presence
 from ds_lint.smoke.probe.plan import TRAIN, Plan
 from ds_lint.smoke.processes.client import CouldNotRun
 from ds_lint.smoke.records import engine_trace
+from ds_lint.smoke.records.engine_trace import Evaluated
 
 # Copies the records of each start into the folder of the run, and ends as it is told.
 RANKS = """
@@ -95,20 +98,45 @@ def test_a_script_that_ends_before_the_steps_is_told_the_steps_that_it_makes(lea
     assert checks["start"]["message"] == "the script ends after 3 of 5 steps: pass --steps 3"
 
 
-@pytest.mark.parametrize("launcher", [["torchrun", "--nnodes", "2"], ["deepspeed", "--hostfile", "hosts"]])
-def test_a_launch_on_other_machines_is_not_started(run, tmp_path, launcher):
-    (tmp_path / "hosts").write_text("one slots=2\ntwo slots=2\n")
-    (tmp_path / "train.py").write_text("import deepspeed\n")
-    done = run("smoke", "--isolated", "--", *launcher, "train.py")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "ds-lint: the command starts ranks on 2 nodes, and ds-lint smoke runs on this machine only\n"
-
-
 def test_a_script_that_trains_nothing_does_not_pass(leave, smoke):
     leave(TRAIN, untrained(is_trained=False), untrained(1, is_trained=False))
     status, checks, _ = smoke()
     assert (status, checks["start"]["status"]) == (2, "error")
     assert checks["start"]["message"] == "the script makes no optimizer step with this engine"
+
+
+def evaluated(rank):
+    """An engine without an optimizer, at stage 3."""
+    one = untrained(rank, is_trained=False, evaluated=Evaluated())
+    one.config = {"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3}}
+    return one
+
+
+def passes(folder, *of_ranks):
+    """The files in which ranks count their forward passes."""
+    for rank, counted in enumerate(of_ranks):
+        path = engine_trace.path_of_passes(str(folder / "left" / TRAIN), rank, 1)
+        Path(path).write_bytes(struct.pack(engine_trace.PASSES, *counted))
+
+
+def test_a_script_that_evaluates_passes(leave, smoke, tmp_path):
+    ranks = [evaluated(rank) for rank in (0, 1)]
+    for one in ranks:
+        one.evidence.engine = shown().evidence.engine
+        one.evidence.engine.stage, one.evidence.held = 3, {"parameters": Held(10, 40)}
+    leave(TRAIN, *ranks, phase="evaluate")
+    passes(tmp_path, (4, 4), (4, 4))
+    status, checks, _ = smoke(config=ranks[0].config)
+    assert status == 0
+    assert checks["start"]["message"] == "each rank makes 4 forward passes, and none of them trains"
+
+
+def test_ranks_that_wait_for_each_other_are_a_failure_of_the_script(leave, smoke, tmp_path):
+    leave(TRAIN, evaluated(0), evaluated(1), phase="evaluate")
+    passes(tmp_path, (5, 4), (4, 4))
+    status, checks, _ = smoke(status=1, config=evaluated(0).config)
+    assert (status, checks["start"]["status"]) == (1, "fail")
+    assert "rank 0 waits in its 5th, and rank 1 makes 4" in checks["start"]["message"]
 
 
 def test_an_exception_in_a_step_is_a_failure_of_the_script(leave, smoke):
@@ -130,7 +158,12 @@ def test_an_exception_before_the_first_step_is_the_whole_failure(leave, smoke):
 
 
 def test_a_run_that_saves_nothing_is_checked_and_incomplete(leave, smoke):
-    leave(TRAIN, shown(has_checkpoint=False), shown(1, has_checkpoint=False))
+    ranks = [shown(rank, has_checkpoint=False) for rank in (0, 1)]
+    for one in ranks:
+        share = Held(6, 24)
+        one.evidence.held = {"parameters": Held(10, 40), "gradients": share, "master weights": share}
+        one.evidence.held |= {"exp_avg": share, "exp_avg_sq": share}
+    leave(TRAIN, *ranks)
     status, checks, complaint = smoke("--no-resume")
     assert checks["stage"]["status"] == checks["batch"]["status"] == checks["samples"]["status"] == "pass"
     assert "resume" not in checks

@@ -235,3 +235,23 @@ def test_an_exception_of_the_probe_is_not_one_of_the_script(where, is_ours):
     found = told(process(raised=Raised("ValueError", "no", "step", where)), engines=ENGINES)
     assert found.message.startswith("ds-lint itself raises in a training step: ValueError: no") == is_ours
     assert found.is_of_script == (not is_ours)
+
+
+def test_a_call_that_one_rank_alone_makes_is_named_where_the_ranks_hang():
+    caller = process(0)._replace(call="state_dict", calls={"state_dict": 1})
+    found = told(caller, process(1), status=None, engines=ENGINES)
+    assert found.message == (
+        "rank 0 waits in `state_dict` for rank 1, which does not call it; the command did not finish within 60 s "
+        "(--timeout): rank 0 in `state_dict`, rank 1 in a training step"
+    )
+    assert found.is_of_script
+
+
+def test_a_call_whose_collective_has_met_that_of_a_training_step_is_named():
+    found = told(process(0)._replace(calls={"state_dict": 1}), process(1), status=None, engines=ENGINES)
+    assert found.message.startswith("rank 0 has called `state_dict`, which all ranks have to, and rank 1 has not; ")
+
+
+def test_ranks_that_are_all_in_the_same_call_are_slow_and_not_apart():
+    ranks = [process(rank)._replace(call="save", calls={"save": 1}) for rank in (0, 1)]
+    assert not told(*ranks, status=None, engines=ENGINES).is_of_script

@@ -14,7 +14,7 @@ import pytest
 
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.processes.leftovers import SHARED_MEMORY, processes_of
-from ds_lint.smoke.script import command_start, ending, proof
+from ds_lint.smoke.script import command_start, ending, restore
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,6 +68,16 @@ ENDINGS = {
         "import transformers, sys\nsys.exit(3)",
         "the command ends with status 3 before deepspeed.initialize: the script exits by itself",
     ),
+    "arguments that are refused": (
+        (
+            "import transformers, argparse\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--steps', type=int)\nparser.parse_args(['--steps', 'x'])"
+        ),
+        (
+            "the command ends with status 2 before deepspeed.initialize: train.py refuses its arguments: argument "
+            "--steps: invalid int value: 'x'"
+        ),
+    ),
     "an exit that skips everything": (
         "import transformers, os\nos._exit(4)",
         "the command ends with status 4 before deepspeed.initialize: the script calls os._exit(4)",
@@ -106,9 +116,40 @@ UNREACHED = {
             "`import ds_lint.smoke.probe` the first line of the script"
         ),
     ),
+    "a package that is not there": (
+        "import not_there",
+        (
+            "the command ends with status 1 before it imports deepspeed, transformers or accelerate: "
+            "ModuleNotFoundError: No module named 'not_there' (train.py:2)"
+        ),
+    ),
+    "a syntax error": (
+        "x = 1\nx = (2",
+        (
+            "the command ends with status 1 before it imports deepspeed, transformers or accelerate: "
+            "SyntaxError: '(' was never closed (train.py, line 3)"
+        ),
+    ),
+    "arguments that are refused": (
+        (
+            "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\n"
+            "parser.parse_args()\nimport transformers"
+        ),
+        (
+            "the command ends with status 2 before it imports deepspeed, transformers or accelerate: train.py refuses "
+            "its arguments: the following arguments are required: --data"
+        ),
+    ),
+    "a message of its own": (
+        "import sys\nsys.exit('no data in data/')",
+        ("the command ends with status 1 before it imports deepspeed, transformers or accelerate: no data in data/"),
+    ),
     "it fails early": (
         "raise ValueError",
-        "the command ends with status 1 before it imports deepspeed, transformers or accelerate: `python train.py`",
+        (
+            "the command ends with status 1 before it imports deepspeed, transformers or accelerate: ValueError "
+            "(train.py:2)"
+        ),
     ),
 }
 
@@ -172,13 +213,13 @@ def test_the_only_copy_of_a_file_is_not_removed(command, capfd):
         command.plan, 30.0,
     )  # fmt: skip
     assert [Path(path).name for path, _ in end.restored.failed] == ["notes.txt"]
-    proof._put_away(command.plan.folder)
+    restore.put_away(command.plan.folder)
     assert os.path.exists(command.plan.folder)
     said = capfd.readouterr().err
     assert f"ds-lint: {command.path / 'folder' / 'notes.txt'} could not be restored: Not a directory" in said
     os.remove("folder")
     os.mkdir("folder")
-    proof._put_away(command.plan.folder)
+    restore.put_away(command.plan.folder)
     assert not os.path.exists(command.plan.folder)
     assert (command.path / "folder" / "notes.txt").read_text() == "mine"
 
@@ -286,3 +327,46 @@ def test_a_signal_to_ds_lint_restores_everything(command, number):
     assert not (command.path / "new").exists()
     assert (command.path / "notes.txt").read_text() == "mine"
     assert not list(command.path.parent.glob("ds-lint-smoke-*"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the system tells no parents")
+def test_what_goes_to_a_session_and_an_environment_of_its_own_is_ended(command):
+    """Neither its environment nor its session nor its parent says that it is of the run."""
+    name = f"pid-of-{os.getpid()}"
+    started = command.path.parent / name
+    code = f"""
+    import transformers, os, subprocess, time
+    away = "(setsid env -i sh -c 'echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600' &) &"
+    subprocess.run(["sh", "-c", away], check=True)
+    while not os.path.exists({str(started)!r}): time.sleep(0.02)
+    """
+    command.run(code)
+    assert not os.path.exists(f"/proc/{started.read_text().strip()}")
+
+
+SEGMENTS = {
+    "a file": "open('/dev/shm/{0}', 'w').write('of the run')",
+    "mapped when the process ends": (
+        "from multiprocessing import resource_tracker, shared_memory; import time\n"
+        "one = shared_memory.SharedMemory('{0}', create=True, size=64)\n"
+        "resource_tracker.unregister(one._name, 'shared_memory'); time.sleep(1.2); os._exit(0)"
+    ),
+    "of a fork that is killed": (
+        "import subprocess\n"
+        "if not os.fork(): subprocess.run(['touch', f'/dev/shm/torch_{{os.getpid()}}_{0}']); os.kill(os.getpid(), 9)\n"
+        "os.wait()"
+    ),
+}
+
+
+@pytest.mark.skipif(not os.path.isdir(SHARED_MEMORY), reason="no segments in files")
+@pytest.mark.parametrize("code", SEGMENTS.values(), ids=SEGMENTS)
+def test_segments_go_with_the_run(command, code):
+    name = f"ds-lint-test-{os.getpid()}"
+    Path(SHARED_MEMORY, f"{name}-of-another").touch()
+    command.run(f"import transformers, os\n{code.format(name)}")
+    try:
+        assert [found for found in os.listdir(SHARED_MEMORY) if name in found] == [f"{name}-of-another"]
+    finally:
+        for path in Path(SHARED_MEMORY).glob(f"*{name}*"):
+            path.unlink()

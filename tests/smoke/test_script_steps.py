@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from shown_engines import CONFIG, expected, runs, shown
 
+from ds_lint.smoke.records.engine_trace import GOES_ON, SETS_RATES
 from ds_lint.smoke.verify import precision
-from ds_lint.smoke.verify.script_steps import batch, learning_rates, samples
+from ds_lint.smoke.verify.script_rates import learning_rates
+from ds_lint.smoke.verify.script_steps import batch, samples
 
 
 def told_batch(*ranks, config=None):
@@ -121,12 +123,40 @@ def test_a_rank_with_other_rates_fails():
         )
 
 
-def test_rates_of_the_script_are_not_compared():
-    why = "the script passes `lr_scheduler` to deepspeed.initialize"
-    assert told_rates(shown(own_rates=why)) == (
-        "skip",
-        f"{why}, so the learning rates need not be those of the config",
-    )
+def of_script(rates, why=SETS_RATES, config=None):
+    one = shown(own_rates=why)
+    steps = [step._replace(learning_rates=[rate]) for step, rate in zip(one.evidence.steps, rates, strict=True)]
+    one.evidence.steps = steps
+    (check,) = learning_rates(expected(one, config), runs([one, one]))
+    return check.status, check.message
+
+
+PASSES = "the script passes `lr_scheduler` to deepspeed.initialize"
+SCHEDULED = {**CONFIG, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 9, "warmup_type": "linear"}}}
+
+
+@pytest.mark.parametrize(
+    ("rates", "why", "status", "words"),
+    [
+        ([1e-3] * 3, SETS_RATES, "pass", "0.001, 0.001, 0.001 as the config asks for"),
+        ([1e-4, 2e-4, 3e-4], SETS_RATES, "pass", "the steps are made with 0.0001, 0.0002, 0.0003"),
+        ([1e-4] * 3, SETS_RATES, "warn", "made with 0.0001, 0.0001, 0.0001, but the config asks for 0.001"),
+        ([1e-3, 2e-3, 3e-3], SETS_RATES, "warn", "but the config asks for 0.001"),
+        ([1e-2, 2e-2, 3e-2], PASSES, "pass", "the steps are made with 0.01, 0.02, 0.03"),
+        ([1e-3] * 3, GOES_ON, "skip", "so the learning rates need not be those of the config"),
+    ],
+)
+def test_rates_of_the_script_are_named_and_compared_with_those_that_they_overwrite(rates, why, status, words):
+    found = of_script(rates, why)
+    assert found[0] == status
+    assert why in found[1]
+    assert words in found[1]
+
+
+def test_a_scheduler_of_the_config_whose_rates_the_script_overwrites_is_warned_of():
+    status, message = of_script([1e-3] * 3, config=SCHEDULED)
+    assert status == "warn"
+    assert "but the WarmupLR of the config asks for 0, 0, 0.0001111" in message
 
 
 def test_ranks_with_the_same_inputs_are_warned_of():

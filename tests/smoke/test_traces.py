@@ -91,6 +91,32 @@ def test_no_log_is_joined_from_nothing_or_where_there_is_no_room(tmp_path):
     assert os.listdir(tmp_path) == ["a.log"]
 
 
+def test_the_logs_of_the_newest_runs_are_kept(tmp_path, monkeypatch):
+    """A run that fails leaves one, which its message names: that of this run stays whatever its number is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a.log").write_text("a")
+    runs = [str(tmp_path / f"ds-lint-smoke-{number}") for number in range(logs._RUNS + 3)]
+    for age, run in enumerate(runs):
+        for number in (1, 2):
+            path = logs.keep([str(tmp_path / "a.log")], run, number)
+            os.utime(path, (age, age))
+    kept = [logs.of_run(run) for run in runs]
+    assert [len(paths) for paths in kept] == [0] * 3 + [2] * logs._RUNS
+    assert {os.path.dirname(path) for paths in kept for path in paths} == {logs.kept_folder()}
+    assert [os.path.basename(path) for path in sorted(kept[-1])] == [
+        f"{os.path.basename(runs[-1])}-{n}.log" for n in (1, 2)
+    ]
+
+
+def test_a_log_is_kept_beside_the_run_if_there_is_no_cache(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a.log").write_text("a")
+    run = str(tmp_path / "run")
+    assert logs.keep([str(tmp_path / "a.log")], run, 1) == f"{run}-1.log"
+    assert logs.of_run(run) == [f"{run}-1.log"]
+
+
 def test_runs_are_kept_where_their_configs_lie(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

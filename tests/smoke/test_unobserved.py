@@ -13,7 +13,9 @@ import pytest
 
 from ds_lint.launches.launchers import is_launcher
 from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.processes.descendants import Descendants
 from ds_lint.smoke.processes.leftovers import processes_of
+from ds_lint.smoke.processes.shared_memory import SegmentsOfRun
 from ds_lint.smoke.script import command_start, ending, unobserved
 from ds_lint.smoke.script.unobserved import Lookout
 
@@ -99,6 +101,35 @@ def test_a_fork_of_an_observed_process_is_observed(command):
     assert command.unobserved(sys.executable, "train.py") is None
 
 
+DAEMON = """
+if not os.fork():
+    os.setsid()
+    if not os.fork(): {}
+    os._exit(0)
+os.wait(); time.sleep(2)
+"""
+
+
+def test_a_daemon_that_is_a_fork_of_an_observed_process_is_observed(command):
+    """No chain of parents leads from it to the script, and it may have another name."""
+    rename = "open('/proc/self/comm', 'w').write('service'); time.sleep(2); os._exit(0)"
+    command.write("train.py", TORCH + DAEMON.format(rename))
+    assert command.unobserved(sys.executable, "train.py") is None
+
+
+def test_a_daemon_that_trains_without_the_hook_ends_the_run(command):
+    command.write("service.py", TRAIN)
+    start = f"os.execve({sys.executable!r}, ['python', '-I', 'service.py'], {{}})"
+    command.write("train.py", f"import os, time, transformers\n{DAEMON.format(start)}time.sleep(20)")
+    assert command.unobserved(sys.executable, "train.py") == "`python -I service.py`"
+
+
+def test_an_observed_process_that_becomes_another_program_is_not_observed(command):
+    command.write("service.py", TRAIN)
+    command.write("train.py", f"import os; os.execv({sys.executable!r}, ['python', '-I', 'service.py'])")
+    assert command.unobserved(sys.executable, "train.py") == "`python -I service.py`"
+
+
 @pytest.mark.parametrize("words", [["train.py"], ["torchrun"]])
 def test_a_script_that_imports_the_probe_itself_is_observed(command, words):
     root = str(Path(__file__).parents[2])
@@ -130,7 +161,7 @@ def test_a_process_that_ends_during_the_look_is_not_reported(command, monkeypatc
     train = [sys.executable, "-I", "train.py"]
     with subprocess.Popen(train, stdout=subprocess.PIPE, start_new_session=True) as process:
         process.stdout.readline()
-        assert Lookout(command.plan, process.pid).sees_one()
+        assert Lookout(command.plan, process.pid, Descendants(), SegmentsOfRun()).sees_one()
 
         def ends(line):
             process.kill()
@@ -138,4 +169,4 @@ def test_a_process_that_ends_during_the_look_is_not_reported(command, monkeypatc
             return is_launcher(line)
 
         monkeypatch.setattr(unobserved, "is_launcher", ends)
-        assert not Lookout(command.plan, process.pid).sees_one()
+        assert not Lookout(command.plan, process.pid, Descendants(), SegmentsOfRun()).sees_one()

@@ -62,7 +62,9 @@ def refuses(graph, inputs):
 
 
 def groups():
-    """A group that asks for NCCL."""
+    """A group that asks for NCCL, and a model that is sharded over it."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
     torch.distributed.init_process_group("nccl", device_id=torch.device("cuda", 0))
     mean = torch.tensor([3.0])
     torch.distributed.all_reduce(mean, op=torch.distributed.ReduceOp.AVG)
@@ -70,8 +72,12 @@ def groups():
     other = torch.distributed.new_group(backend="nccl")
     mesh = torch.distributed.init_device_mesh("cuda", (1,))
     backends = [torch.distributed.get_backend(), torch.distributed.get_backend(other)]
+    sharded = FullyShardedDataParallel(
+        torch.nn.Linear(2, 2), device_id=torch.cuda.current_device(), sync_module_states=True
+    )
+    sharded(torch.ones(1, 2, device="cuda")).sum().backward()
     torch.distributed.destroy_process_group()
-    return {"backends": backends, "mean": mean.item(), "mesh": mesh.device_type}
+    return {"backends": backends, "mean": mean.item(), "mesh": mesh.device_type, "sharded": str(sharded.compute_device)}
 
 
 def questions():
@@ -92,9 +98,22 @@ def questions():
     }
 
 
+def accelerator():
+    """What the script asks ``torch.accelerator``."""
+    torch.accelerator.set_device_index(1)
+    torch.accelerator.synchronize()
+    with torch.accelerator.device_index(1):
+        return {
+            "is_available": torch.accelerator.is_available(),
+            "device_count": torch.accelerator.device_count(),
+            "type": torch.accelerator.current_accelerator().type,
+            "index": torch.accelerator.current_device_index(),
+        }
+
+
 if __name__ == "__main__":
     random = torch.random.get_rng_state()
-    found = {"questions": questions(), "devices": devices()}
+    found = {"questions": questions(), "devices": devices(), "accelerator": accelerator()}
     torch.random.set_rng_state(random)
     found |= {"arithmetic": arithmetic(), "groups": groups(), "told": sorted(set(TOLD))}
     json.dump(found, sys.stdout)

@@ -9,12 +9,13 @@ import os
 import adapters
 import arithmetic
 import deepspeed
+import definitions
 import torch
 from deepspeed.runtime.zero import partition_parameters
 
 from ds_lint.smoke.observe import probes
 from ds_lint.smoke.rank import data, deepspeed_run
-from ds_lint.smoke.records.job import RESUME, TRAIN
+from ds_lint.smoke.records.job import REFERENCE, RESUME, TRAIN
 
 
 def mutated(work, name_file):
@@ -23,6 +24,8 @@ def mutated(work, name_file):
     def broken(job, number, say):
         with open(name_file, encoding="utf-8") as file:
             name = file.read().strip()
+        if job.fsdp is not None and job.part in (TRAIN, RESUME):
+            _break_fsdp(name)
         if name in IN_THE_ENGINE and job.part in (TRAIN, RESUME):
             _after_initialize(IN_THE_ENGINE[name])
         if name in WHILE_MEASURED:
@@ -31,14 +34,23 @@ def mutated(work, name_file):
             _in_the_config(*IN_THE_CONFIG[name])
         if name in ON_RESUMING and job.part == RESUME:
             _after_initialize(ON_RESUMING[name])
-        if name in IN_THE_DATA:
+        if name in IN_THE_DATA and job.part != REFERENCE:
             IN_THE_DATA[name]()
+        if name in definitions.IN_THE_REFERENCE and job.part == REFERENCE:
+            definitions.IN_THE_REFERENCE[name]()
         evidence = work(job, number, say)
         if name in IN_FILES and job.part == TRAIN and number == 0:
             IN_FILES[name](job.folder)
         return evidence
 
     return broken
+
+
+def _break_fsdp(name):
+    import fsdp_faults  # which imports what the other runs have no need of
+
+    if name in fsdp_faults.BEFORE:
+        fsdp_faults.BEFORE[name]()
 
 
 def _after_initialize(change):
@@ -275,6 +287,7 @@ IN_THE_ENGINE = {
     "unscaled loss": _unscaled_loss,
     **adapters.IN_THE_ENGINE,
     **arithmetic.IN_THE_ENGINE,
+    **definitions.IN_THE_ENGINE,
 }
 IN_THE_CONFIG = {
     "other stage": ("zero_optimization", "stage", 1),
@@ -318,7 +331,12 @@ def _generate_other_tokens():
     GenerationMixin.generate = other
 
 
-IN_THE_DATA = {"a sample too few": _drop_a_sample, "other tokens": _generate_other_tokens, **arithmetic.IN_THE_DATA}
+IN_THE_DATA = {
+    "a sample too few": _drop_a_sample,
+    "other tokens": _generate_other_tokens,
+    **arithmetic.IN_THE_DATA,
+    **definitions.IN_THE_DATA,
+}
 
 # --------------------------------------------------------------------------------------------------- in what was saved
 
@@ -394,6 +412,7 @@ def _untie(folder):
 
 IN_FILES = {
     **adapters.IN_FILES,
+    **definitions.IN_FILES,
     "untied in the file": _untie,
     "truncated states": _truncate,
     "removed states": _remove_states,
