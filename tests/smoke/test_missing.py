@@ -13,6 +13,7 @@ HUB = "class LocalEntryNotFoundError(FileNotFoundError): pass\n"
 LIBRARIES = {
     "datasets.load": HUB
     + "def load_dataset(path, name=None, data_files=None):\n"
+    + "    if name == 'no-split': raise ValueError('Unknown split')\n"
     + "    raise ConnectionError(f\"Couldn't reach '{path}' on the Hub (OfflineModeIsEnabled)\")\n"
     + "def load_from_disk(dataset_path):\n    raise FileNotFoundError(dataset_path)\n",
     "huggingface_hub.file_download": HUB
@@ -86,6 +87,7 @@ def test_the_name_that_the_script_gives_is_told(script, words, libraries):
         "auto.LlamaForCausalLM.from_other('a/b')",
         "import absent_library",
         "raise ValueError('a loss of the script')",
+        f"load.load_dataset({__file__!r}, 'no-split')",
     ],
 )
 def test_another_cause_is_not_taken_for_something_absent(script, libraries):

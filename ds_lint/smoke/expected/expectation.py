@@ -54,7 +54,9 @@ class Batch(NamedTuple):
         """``2 x 1 micro steps x 8 ranks = 16``; if ranks share a copy of the model, it counts copies."""
         copies = self.train // max(1, self.micro * self.accumulation_steps)
         of_ranks = (
-            f"{ranks:,} ranks" if copies == ranks else f"{copies:,} {'copy' if copies == 1 else 'copies'} of the model"
+            f"{ranks:,} rank{'s' * (ranks != 1)}"
+            if copies == ranks
+            else f"{copies:,} {'copy' if copies == 1 else 'copies'} of the model"
         )
         return f"{self.micro:,} x {self.accumulation_steps:,} micro steps x {of_ranks} = {self.train:,}"
 

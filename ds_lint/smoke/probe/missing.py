@@ -6,6 +6,7 @@ script gives. A script that catches the exception and goes on is not affected.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -114,7 +115,10 @@ def _requested_by(frame: FrameType, error: BaseException) -> str | None:
     for one in _LOADING_CALLS:
         name = given.get(one.argument)
         if (library, function) == (one.library, one.function) and isinstance(name, str):
-            return _sentence(_files_of(given) or name, _kind(one, given, error), given)
+            wanted = _files_of(given) or name
+            if type(error) is ValueError and os.path.exists(wanted):
+                return None  # it is there, and has no such split, or is of another kind
+            return _sentence(wanted, _kind(one, given, error), given)
     return None
 
 
