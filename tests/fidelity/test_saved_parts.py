@@ -21,6 +21,6 @@ def test_the_weights_of_all_folders_are_read(tmp_path):
     saved = SavedFiles(
         export=str(tmp_path), checkpoint="", model_class="sentence_transformers.SentenceTransformer",
         has_adapters=False, adapter_names={}, trained=[], tied=[], samples="", rule=None,
-        is_on_gpus=False, clipping=0.0, is_sharded=False, is_compared=True,
+        is_on_gpus=False, clipping=0.0, is_sharded=False, dtypes={}, is_compared=True,
     )  # fmt: skip
     assert inspect(saved).stored == {"weight": digest(one), "2_Dense/linear.bias": digest(other)}

@@ -281,10 +281,10 @@ def test_a_node_with_another_release_is_named():
     pytest.importorskip("torch")
     from ds_lint.smoke.small_run.ranks import Arrival, obstacle
 
-    first = Arrival(0, "node-1", sees_folder=True, gpus=8, error=None, versions={"deepspeed": "0.19.8"})
+    first = Arrival(0, "node-1", sees_folder=True, gpus=8, error=None, versions={"deepspeed": "0.17.2"})
     other = Arrival(8, "node-2", sees_folder=True, gpus=8, error=None, versions={"deepspeed": "0.18.9"})
     assert obstacle(other, first, "/tmp/run") == (
-        "rank 8 on node-2 has deepspeed 0.18.9, and rank 0 on node-1 has 0.19.8: install the same release on all nodes"
+        "rank 8 on node-2 has deepspeed 0.18.9, and rank 0 on node-1 has 0.17.2: install the same release on all nodes"
     )
 
 

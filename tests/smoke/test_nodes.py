@@ -248,7 +248,7 @@ def test_two_nodes_make_one_run_and_leave_nothing(tmp_path, second_node):
         (tmp_path / f"{name}.py").write_text("")
     (tmp_path / "train.py").write_text(textwrap.dedent("import transformers, sys; sys.exit(3)"))
     ds_lint = [sys.executable, "-m", "ds_lint", "smoke", "--isolated", "--nodes", "2", "--node-timeout", "60", "--"]
-    environment = clean_environment() | {"MASTER_PORT": "29499"}
+    environment = clean_environment() | {"MASTER_PORT": "29499", "PYTHONDONTWRITEBYTECODE": "1"}
     nodes = [
         subprocess.Popen(
             [*around, *ds_lint, sys.executable, "train.py"],

@@ -8,13 +8,13 @@ pytest.importorskip("torch")
 
 import torch
 from linted import config_of
-from shown_engines import CONFIG, shown
+from shown_engines import CONFIG
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
-from ds_lint.smoke.expected.documented_optimizer import planned
 from ds_lint.smoke.expected.expectation import Expectation, with_meant_names
+from ds_lint.smoke.expected.reference_plan import planned
 from ds_lint.smoke.expected.roundoff import TF32, U, of_passes
 from ds_lint.smoke.records.job import Job
 from ds_lint.source import documents
@@ -45,7 +45,7 @@ def test_tf32_counts_where_the_trainer_switches_it_on(stack, mode, rounds):
     facts = Facts(training=TrainingArguments({"tf32": Argument(True, "args.yaml")}, "args.yaml"))
     config = config_of(documents.from_dict(CONFIG), stack=stack, facts=facts)
     expectation = Expectation(config, *with_meant_names(config))
-    plan = planned(expectation, shown().evidence, Job("", stack, "/run", mode=mode))
+    plan = planned(expectation, Job("", stack, "/run", mode=mode))
     assert plan.rounds_factors is rounds
 
 
