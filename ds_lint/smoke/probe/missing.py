@@ -116,7 +116,7 @@ def _requested_by(frame: FrameType, error: BaseException) -> str | None:
         name = given.get(one.argument)
         if (library, function) == (one.library, one.function) and isinstance(name, str):
             wanted = _files_of(given) or name
-            if type(error) is ValueError and os.path.exists(wanted):
+            if one.library == "datasets" and type(error) is ValueError and os.path.exists(wanted):
                 return None  # it is there, and has no such split, or is of another kind
             return _sentence(wanted, _kind(one, given, error), given)
     return None
