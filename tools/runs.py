@@ -17,7 +17,8 @@ from ds_lint.linter.lint import lint, suppress
 from ds_lint.semantics.basis import Basis
 from ds_lint.session.verdicts import add_findings
 from ds_lint.smoke.processes.client import Pool
-from ds_lint.smoke.small_run.proof import RunOptions, prove
+from ds_lint.smoke.small_run.options import RunOptions
+from ds_lint.smoke.small_run.proof import prove
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:

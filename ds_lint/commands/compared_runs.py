@@ -14,7 +14,8 @@ from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.expected.adaptation import adapt
 from ds_lint.smoke.processes.client import Pool, ended_by_signal
-from ds_lint.smoke.small_run.proof import STEPS, STEPS_AFTER, RunOptions, prove
+from ds_lint.smoke.small_run.options import STEPS, STEPS_AFTER, RunOptions
+from ds_lint.smoke.small_run.proof import prove
 from ds_lint.source import documents
 from ds_lint.targets.distributions import installed
 

@@ -25,7 +25,8 @@ from ds_lint.session.verdicts import add_verdict
 from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, ending_signal
 from ds_lint.smoke.small_run import command, devices
 from ds_lint.smoke.small_run.batch_script import minutes_of, sbatch
-from ds_lint.smoke.small_run.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
+from ds_lint.smoke.small_run.options import BUILDING, RANKS, SECONDS, RunOptions
+from ds_lint.smoke.small_run.proof import PEFT, place_of, prove
 from ds_lint.source import replacement
 from ds_lint.targets.distributions import installed
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.knowledge.keys import Target
     from ds_lint.session.context import LintContext
-    from ds_lint.smoke.small_run.proof import Runner
+    from ds_lint.smoke.small_run.options import Runner
 
 
 AUTO = "auto"  # on CPU ranks, and on the GPUs if there are any

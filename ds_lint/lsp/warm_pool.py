@@ -29,7 +29,8 @@ class WarmPool:
     def prove(self, document: Document, context: LintContext, on_phase: OnPhase) -> RunAnswer:
         """Train with a config for a few steps, as ``ds-lint check --smoke --smoke-device cpu`` does."""
         from ds_lint.smoke.processes.client import CouldNotRun, Pool
-        from ds_lint.smoke.small_run.proof import RunOptions, prove
+        from ds_lint.smoke.small_run.options import RunOptions
+        from ds_lint.smoke.small_run.proof import prove
 
         try:
             pool = self._pool = self._pool or Pool()

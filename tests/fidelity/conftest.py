@@ -35,6 +35,7 @@ def prove(pool):
     `model` is a folder with a config.json, `options` how the run is to be made.
     """
     from ds_lint.smoke.small_run import proof
+    from ds_lint.smoke.small_run.options import RunOptions
 
     def prove(config, *, stack="deepspeed", arguments=None, model=None, options=None, pool=pool):
         text = config if isinstance(config, str) else json.dumps(config)
@@ -44,7 +45,7 @@ def prove(pool):
             stack=stack,
             facts=gather(Sources(trainer_args=arguments, model=model)),
             target=INSTALLED,
-            options=(options or proof.RunOptions(seconds=SECONDS))._replace(simulates=False),
+            options=(options or RunOptions(seconds=SECONDS))._replace(simulates=False),
         )
         return verdict
 

@@ -451,7 +451,8 @@ def test_an_op_for_the_cpu_is_built_and_trains(tmp_path, monkeypatch):
     """``--smoke-build-ops``: a build asks which instructions the processor has."""
     from ds_lint.facts import Facts
     from ds_lint.smoke.processes.client import Pool
-    from ds_lint.smoke.small_run.proof import RunOptions, prove
+    from ds_lint.smoke.small_run.options import RunOptions
+    from ds_lint.smoke.small_run.proof import prove
     from ds_lint.source import documents
 
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))

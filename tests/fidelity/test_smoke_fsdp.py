@@ -12,6 +12,7 @@ from installed import INSTALLED, measured_with_the_newest
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.smoke.small_run import proof
+from ds_lint.smoke.small_run.options import RunOptions
 from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -42,7 +43,7 @@ def prove_file(pool):
             stack="accelerate",
             facts=gather(Sources(model=model and os.path.join(MODELS, model))),
             target=INSTALLED,
-            options=proof.RunOptions(ranks=ranks, simulates=False),
+            options=RunOptions(ranks=ranks, simulates=False),
         )
         return verdict
 

@@ -10,6 +10,7 @@ from installed import INSTALLED
 
 from ds_lint.facts import Facts
 from ds_lint.smoke.small_run import proof
+from ds_lint.smoke.small_run.options import RunOptions
 from ds_lint.source import documents
 
 pytestmark = pytest.mark.fidelity
@@ -84,7 +85,7 @@ IN_EVERY_RUN = ("dict-in-python", "here-document-in-a-notebook", "text-in-a-note
 )
 def test_the_config_in_a_file_of_any_language_trains(pool, path, text):
     (document,) = documents.configs_in(text.encode(), path)
-    options = proof.RunOptions(seconds=120.0, simulates=False)
+    options = RunOptions(seconds=120.0, simulates=False)
     (verdict,) = proof.prove(pool, document, stack=document.stack, facts=Facts(), target=INSTALLED, options=options)
     assert verdict.error is None
     assert [check.message for check in verdict.checks if check.status in ("error", "fail", "warn")] == []

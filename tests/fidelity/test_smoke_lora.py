@@ -7,7 +7,7 @@ import json
 import pytest
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.small_run.proof import RunOptions
+from ds_lint.smoke.small_run.options import RunOptions
 
 pytest.importorskip("peft")
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]

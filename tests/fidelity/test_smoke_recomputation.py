@@ -13,7 +13,7 @@ from linted import lint_bytes
 from ds_lint.diagnostics.verdict import COVERAGE
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
-from ds_lint.smoke.small_run.proof import RunOptions
+from ds_lint.smoke.small_run.options import RunOptions
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

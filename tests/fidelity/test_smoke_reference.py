@@ -11,7 +11,7 @@ from installed import INSTALLED, measured_with_the_newest
 from linted import lint_dict
 
 from ds_lint.facts import Facts
-from ds_lint.smoke.small_run.proof import RunOptions
+from ds_lint.smoke.small_run.options import RunOptions
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

@@ -19,6 +19,7 @@ from ds_lint.knowledge.keys import Target
 from ds_lint.smoke.records.job import WORLD, Evidence, Job
 from ds_lint.smoke.records.messages import Ended
 from ds_lint.smoke.small_run import proof, real_world
+from ds_lint.smoke.small_run.options import RunOptions
 from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -71,7 +72,7 @@ def prove(pool, tmp_path):
             stack=stack,
             facts=gather(sources),
             target=Target(),
-            options=proof.RunOptions(),
+            options=RunOptions(),
         )
 
     return prove

@@ -15,7 +15,7 @@ from ds_lint.cli import run
 from ds_lint.commands import training_runs
 from ds_lint.diagnostics.report import FileReport
 from ds_lint.smoke.records.job import Evidence, TrainedParameter
-from ds_lint.smoke.small_run.proof import RunOptions
+from ds_lint.smoke.small_run.options import RunOptions
 from ds_lint.smoke.verify.frozen import frozen
 from ds_lint.source import documents
 

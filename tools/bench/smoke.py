@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.small_run.proof import STEPS, STEPS_AFTER
+from ds_lint.smoke.small_run.options import STEPS, STEPS_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from ds_lint.linter.choice import choose
 from ds_lint.smoke.processes.client import Pool
 from ds_lint.smoke.records.messages import IMPORTING
 from ds_lint.smoke.small_run import proof
-from ds_lint.smoke.small_run.proof import RunOptions
+from ds_lint.smoke.small_run.options import RunOptions
 from ds_lint.source import documents
 from ds_lint.targets.distributions import installed
 from tools.gpu.setting import ERROR, FAIL, PASS

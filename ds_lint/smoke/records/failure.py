@@ -89,6 +89,16 @@ def rank_ends(ended: Ended) -> list[RankEnd]:
     ]
 
 
+def worst_ends(ended: list[Ended]) -> list[RankEnd]:
+    """How each rank ended: its first failure in any part, if there is one."""
+    found: dict[int, RankEnd] = {}
+    for part in ended:
+        for end in rank_ends(part):
+            if end.rank not in found or found[end.rank].exit == "ok":
+                found[end.rank] = end
+    return list(found.values())
+
+
 def _late(job: Job, late: list[RankEnd], waiting: list[int]) -> Failure:
     """Ranks whose time was up: if some of them wait for the others, the others are stuck."""
     stuck = [end for end in late if end.rank not in waiting]

@@ -51,3 +51,8 @@ class Ended(Record):
     ends: list[RankEnd]
     evidence: list[Evidence | None]
     waiting: list[int] = field(factory=list)  # ranks whose time was up in a collective, which needs the others
+
+    @property
+    def seen(self) -> list[Evidence]:
+        """The evidence of the ranks that reported some."""
+        return [one for one in self.evidence if one is not None]

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, Adaptation, Check, Verdict, worst
 from ds_lint.smoke.expected.fsdp_expectation import REPLICAS, SHARDS, FsdpExpectation, launch_of
 from ds_lint.smoke.expected.fsdp_units import BY_LAYER, BY_SIZE
 from ds_lint.smoke.processes.client import CouldNotRun
-from ds_lint.smoke.records.failure import Failure, failure, key_of, rank_ends
+from ds_lint.smoke.records.failure import Failure, failure, key_of, worst_ends
 from ds_lint.smoke.records.fsdp import FSDP1, FsdpJob, FsdpSaved
 from ds_lint.smoke.records.job import EXPORT, REFERENCE, RESUME, Evidence, Exported, Job, ReferencePlan, UpdateRule
+from ds_lint.smoke.small_run import parts
+from ds_lint.smoke.small_run.options import STEPS, STEPS_AFTER
 from ds_lint.smoke.verify.fsdp import verify
 from ds_lint.smoke.verify.fsdp_run import ShardedRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.diagnostics.verdict import RankEnd
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.processes.client import Pool
-    from ds_lint.smoke.records.job import Reference
     from ds_lint.smoke.records.messages import Ended
-    from ds_lint.smoke.small_run.ranks import LaunchedRanks
+    from ds_lint.smoke.small_run.options import Runner, RunOptions
 
-    FsdpRunner = Pool | LaunchedRanks  # what starts the ranks of a run
-
-STEPS, STEPS_AFTER = 3, 2
 _LAYERS = ("LlamaDecoderLayer",)  # of the model without --model
 _BATCH = 2, 2  # samples of a micro step, and micro steps
 _LEAST = 8000  # elements of a unit of the small model, whose layers have more
@@ -35,21 +31,10 @@ _ROUNDOFF = {None: (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "flo
 _DYNAMO = "dynamo_config", "dynamo_backend"
 
 
-class FsdpOptions(NamedTuple):
-    """The options of runs that a run with FSDP has."""
-
-    ranks: int
-    seconds: float  # for each part of a run
-    mode: str
-    is_alone: bool  # no run on CPU ranks is made beside it
-    has_adapters: bool
-    batch: tuple[int, int] | None  # samples and micro steps; None: two of two
-
-
 class FsdpPlan:
     """One file on its way through the parts of a run."""
 
-    def __init__(self, config: Config, options: FsdpOptions, folder: str) -> None:
+    def __init__(self, config: Config, options: RunOptions, folder: str) -> None:
         launch = launch_of(config)
         assert launch is not None  # noqa: S101 - expectation before
         self.config, self.options, self.folder = config, options, folder
@@ -148,11 +133,11 @@ class FsdpPlan:
 
 
 def prove(
-    pool: FsdpRunner, config: Config, options: FsdpOptions, folder: str, on_phase: Callable[[str, str], None] | None
+    pool: Runner, config: Config, options: RunOptions, folder: str, on_phase: Callable[[str, str], None] | None
 ) -> list[Verdict]:
     """Train with a file that asks for FSDP, and report the result; GPUs beside CPU ranks are left alone."""
     plan = FsdpPlan(config, options, folder)
-    if options.mode == CUDA and not options.is_alone:
+    if options.mode == CUDA and not options.simulates:
         return []  # there is a run on CPU ranks
     if (obstacle := _obstacle(plan)) is not None:
         return [_verdict(pool, plan, [], status="error", error=obstacle)]
@@ -162,20 +147,20 @@ def prove(
         failed = failure(plan.job, trained)
         if failed is not None:
             return [_failed(pool, plan, failed)]
-        parts = [plan.part(RESUME), plan.part(EXPORT), plan.part(REFERENCE)]
-        resumed, saved, repeated = pool.run(parts, on_phase)
+        beside = [plan.part(RESUME), plan.part(EXPORT), plan.part(REFERENCE)]
+        resumed, saved, repeated = pool.run(beside, on_phase)
     except CouldNotRun as error:
         return [_verdict(pool, plan, [], status="error", error=str(error), log=pool.keep_log(folder))]
     plan.ended += [resumed, saved]
     assert plan.job.fsdp is not None  # noqa: S101 - made above
     run = ShardedRun(
         plan.job.fsdp,
-        _all(trained),
+        trained.seen,
         STEPS,
         STEPS_AFTER,
-        failure(plan.part(RESUME), resumed) or _all(resumed),
-        _saved(plan, saved),
-        _repeated(plan, repeated),
+        parts.resumed(plan.part(RESUME), resumed),
+        _saved_model(parts.saved(plan.part(EXPORT), saved)),
+        parts.repeated(plan.part(REFERENCE), repeated),
     )
     checks = verify(plan.expectation, run)
     status = worst([check.status for check in checks])
@@ -206,47 +191,25 @@ def _obstacle(plan: FsdpPlan) -> str | None:
     return None
 
 
-def _all(ended: Ended) -> list[Evidence]:
-    return [evidence for evidence in ended.evidence if evidence is not None]
-
-
-def _saved(plan: FsdpPlan, ended: Ended) -> tuple[Exported, FsdpSaved] | str:
-    if (lost := failure(plan.part(EXPORT), ended)) is not None:
-        return lost.message
-    found = _all(ended)[0]
+def _saved_model(found: Evidence | str) -> tuple[Exported, FsdpSaved] | str:
+    if isinstance(found, str):
+        return found
     assert found.exported is not None and found.fsdp_saved is not None  # noqa: PT018, S101 - the part has finished
     return found.exported, found.fsdp_saved
 
 
-def _repeated(plan: FsdpPlan, ended: Ended) -> Reference | Failure:
-    if (stopped := failure(plan.part(REFERENCE), ended)) is not None:
-        return stopped
-    found = _all(ended)[0].reference
-    assert found is not None  # noqa: S101 - the same
-    return found
-
-
-def _failed(pool: FsdpRunner, plan: FsdpPlan, failed: Failure) -> Verdict:
+def _failed(pool: Runner, plan: FsdpPlan, failed: Failure) -> Verdict:
     """The verdict on a run that failed: the libraries reject the file, or this machine cannot run it."""
     log = pool.keep_log(plan.folder)
     if failed.stage is None:
         return _verdict(pool, plan, [], status="error", error=failed.message, log=log)
     root = plan.config.document.root
-    check = Check(
-        "start",
-        "fail",
-        key_of(failed, root) if root is not None else None,
-        "a training run of a few steps",
-        failed.stage,
-        None,
-        f"the run stops: {failed.message}",
-        f"The exception comes from {failed.raised.where}." if failed.raised and failed.raised.where else "",
-    )
+    check = parts.rejected(failed, key_of(failed, root) if root is not None else None)
     return _verdict(pool, plan, [check], status="fail", log=log)
 
 
 def _verdict(
-    pool: FsdpRunner,
+    pool: Runner,
     plan: FsdpPlan,
     checks: list[Check],
     *,
@@ -254,7 +217,7 @@ def _verdict(
     error: str | None = None,
     log: str | None = None,
 ) -> Verdict:
-    trained = _all(plan.ended[0]) if plan.ended else []
+    trained = plan.ended[0].seen if plan.ended else []
     first = trained[0] if trained else None
     return Verdict(
         path=plan.config.document.path,
@@ -264,7 +227,7 @@ def _verdict(
         status=status,
         adaptations=plan.adaptations,
         checks=checks,
-        ranks=_ends(plan.ended),
+        ranks=worst_ends(plan.ended),
         seconds=time.monotonic() - plan.began,
         model=first.model if first else "",
         parameter_count=sum(one.elements for one in first.parameters) if first else 0,
@@ -275,13 +238,3 @@ def _verdict(
         log=log,
         strategy=plan.expectation.version,
     )
-
-
-def _ends(ended: list[Ended]) -> list[RankEnd]:
-    """How each rank ended: its first failure in any part, if there is one."""
-    found: dict[int, RankEnd] = {}
-    for part in ended:
-        for end in rank_ends(part):
-            if end.rank not in found or found[end.rank].exit == "ok":
-                found[end.rank] = end
-    return list(found.values())

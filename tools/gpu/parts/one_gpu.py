@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.small_run.proof import RunOptions
+from ds_lint.smoke.small_run.options import RunOptions
 from tools.gpu.parts.smoke import CPU, config_of
 from tools.gpu.proving import not_passed, prover
 from tools.gpu.setting import Item, Setting

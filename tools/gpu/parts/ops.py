@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.small_run.proof import RunOptions
+from ds_lint.smoke.small_run.options import RunOptions
 from tools.gpu import builds
 from tools.gpu.parts.smoke import CPU, NVME, WHOLE, config_of
 from tools.gpu.proving import Prover, compared, prover, without_ops
