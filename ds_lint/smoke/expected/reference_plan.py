@@ -8,18 +8,13 @@ from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.semantics.features import is_on
 from ds_lint.smoke.expected.documented_optimizer import NoReference, on_device, update_rule
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, ranks_of_a_copy
+from ds_lint.smoke.expected.roundoff import OF_DTYPES
 from ds_lint.smoke.records.job import ReferencePlan, UpdateRule
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
     from ds_lint.smoke.records.job import Job
 
-# Unit roundoff, and the smallest number above zero.
-_DTYPES = {
-    "float32": (2.0**-24, 2.0**-149),
-    "bfloat16": (2.0**-8, 2.0**-133),
-    "float16": (2.0**-11, 2.0**-24),
-}
 # Optimizers that get other gradients than the average: compressed, or orthogonal to each other.
 _CHANGE_GRADIENTS = ("onebit", "zeroone", "muon")
 
@@ -31,7 +26,7 @@ def planned(expectation: Expectation, job: Job) -> ReferencePlan | NoReference:
     rule = update_rule(expectation, job.script)
     dtype, stage = str(expectation.dtype.value), expectation.stage
     apart = (expectation.communication_dtype, expectation.accumulation_dtype)
-    known = [_DTYPES[name] for name in (dtype, *(str(one.value) for one in apart if one is not None))]
+    known = [OF_DTYPES[name] for name in (dtype, *(str(one.value) for one in apart if one is not None))]
     batch = expectation.batch(job.world_size)
     is_trainer = expectation.config.stack == "trainer"
     is_sharded = stage is not None and stage.value == 3

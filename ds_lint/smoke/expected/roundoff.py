@@ -19,6 +19,12 @@ import math
 
 U = 2.0**-24  # the unit roundoff of float32
 TF32 = 2.0**-11  # and of what tensor cores make of it
+# Unit roundoff, and the smallest number above zero.
+OF_DTYPES = {
+    "float32": (U, 2.0**-149),
+    "bfloat16": (2.0**-8, 2.0**-133),
+    "float16": (2.0**-11, 2.0**-24),
+}
 SIGMAS = 6  # standard deviations that no error exceeds
 
 

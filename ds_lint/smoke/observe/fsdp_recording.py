@@ -9,6 +9,7 @@ import torch
 
 from ds_lint.smoke.observe import probes
 from ds_lint.smoke.observe.fsdp_shards import handles, holding, local
+from ds_lint.smoke.observe.recording import MicroStep, Place
 from ds_lint.smoke.records.fsdp import FSDP1, plain_name
 from ds_lint.smoke.records.job import RECORDINGS
 
@@ -19,41 +20,25 @@ if TYPE_CHECKING:
     from ds_lint.smoke.records.job import Job
 
 
-class ShardPlace(NamedTuple):
-    """Where a part of a parameter lies in a tensor that the optimizer updates; all in elements."""
-
-    name: str  # of the parameter
-    begin: int  # in the tensor
-    start: int  # in the whole parameter
-    elements: int
-
-
 class ShardUpdate(NamedTuple):
     """One tensor in one optimizer step."""
 
-    places: list[ShardPlace]  # none for a tensor outside the model
+    places: list[Place]  # none for a tensor outside the model
     rate: float
     gradient: torch.Tensor | None  # None: the optimizer leaves the tensor out
     before: torch.Tensor
     after: torch.Tensor
 
 
-class ForwardPass(NamedTuple):
-    """A micro step: its inputs, and the factor of its loss in the gradients; None if nothing went backward."""
-
-    inputs: dict[str, Any]
-    random: torch.Tensor  # the state of the generator before it
-    factor: float | None
-
-
 class FsdpStep(NamedTuple):
     """One optimizer step of one rank."""
 
-    passes: list[ForwardPass]
+    micro_steps: list[MicroStep]
     norm: float | None  # of the gradients before clipping, as the library reports it
     is_skipped: bool
     updates: list[ShardUpdate]
     live: dict[str, str]  # digests of whole parameters, as the rank computes with them after the step
+    scale: float = 1.0  # of the loss
 
 
 class FsdpRecording:
@@ -62,7 +47,7 @@ class FsdpRecording:
     def __init__(self, job: Job, rank: int, share_of: Callable[[str, FsdpUnit], UnitShare]) -> None:
         self._share_of = share_of
         self._path = os.path.join(job.folder, RECORDINGS, f"{rank}.pt")
-        self._places: dict[int, list[ShardPlace]] = {}  # by the tensor that the optimizer may update
+        self._places: dict[int, list[Place]] = {}  # by the tensor that the optimizer may update
         self._kept: list[Any] = []  # those tensors, so that no other one gets their id
         self._steps: list[FsdpStep] = []
         self._inputs: list[tuple[dict[str, Any], torch.Tensor]] = []
@@ -82,17 +67,17 @@ class FsdpRecording:
                 self._add(
                     flats[unit.modules[0]].flat_param,
                     [
-                        ShardPlace(name, piece.begin, piece.start, piece.elements)
+                        Place(name, piece.begin, piece.start, piece.elements)
                         for name, piece in zip(names, share.pieces, strict=True)
                         if piece.elements
                     ],
                 )
                 continue
             for name, piece in zip(names, share.pieces, strict=True):
-                places = [ShardPlace(name, 0, piece.start, piece.elements)] if piece.elements else []
+                places = [Place(name, 0, piece.start, piece.elements)] if piece.elements else []
                 self._add(tensors[name], places)
 
-    def _add(self, tensor: Any, places: list[ShardPlace]) -> None:
+    def _add(self, tensor: Any, places: list[Place]) -> None:
         self._places[id(tensor)] = places
         self._kept.append(tensor)
 
@@ -133,8 +118,8 @@ class FsdpRecording:
 
     def saw_step(self, *, is_skipped: bool) -> None:
         """The step is over; the next window begins."""
-        passes = [ForwardPass(*one, self._factors.get(number)) for number, one in enumerate(self._inputs)]
-        self._steps.append(FsdpStep(passes, self._norm, is_skipped, self._updates, {}))
+        micro_steps = [MicroStep(*one, self._factors.get(number)) for number, one in enumerate(self._inputs)]
+        self._steps.append(FsdpStep(micro_steps, self._norm, is_skipped, self._updates, {}))
         self._inputs, self._factors, self._updates, self._norm = [], {}, [], None
 
     def save(self) -> None:

@@ -110,10 +110,10 @@ def _of_plugins(dataclasses: ModuleType) -> None:
 
 
 def _of_fsdp(tell: Callable[[str], None], fsdp: ModuleType) -> None:
-    from ds_lint.smoke.standins import sharded, sharding
+    from ds_lint.smoke.standins import sharded
 
     sharded.install(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    sharding.stand_in_of_fsdp(tell, fsdp)
+    sharded.stand_in_of_fsdp(tell, fsdp)
 
 
 def _of_transformers(training_args: ModuleType) -> None:

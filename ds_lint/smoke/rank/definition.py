@@ -70,19 +70,21 @@ class Definition:
         found: str = next(name for name, start in reversed(self.starts.items()) if start <= place)
         return found
 
+    def row(self, name: str) -> slice:
+        """Where a parameter is in the row of all of them."""
+        return slice(self.starts[name], self.starts[name] + self.parameters[name].numel())
+
     def put(self, weights: Tensor) -> None:
         """Give the model the weights of a row of all parameters, cast down."""
         for name, parameter in self.parameters.items():
-            start = self.starts[name]
-            value = weights[start : start + parameter.numel()].float().to(parameter.dtype)
-            parameter.data = value.reshape(parameter.shape)
+            parameter.data = weights[self.row(name)].float().to(parameter.dtype).reshape(parameter.shape)
 
     def decays(self, decay: float) -> Tensor:
         """The weight decay of each element: the Trainer's own optimizer leaves out some parameters."""
         found = torch.full((self.elements,), decay, dtype=torch.float64)
         if self.plan.decays_some:
             for name in self.parameters.keys() - _decayed(self.model):
-                found[self.starts[name] : self.starts[name] + self.parameters[name].numel()] = 0.0
+                found[self.row(name)] = 0.0
         return found
 
     def _set_buffers(self) -> None:

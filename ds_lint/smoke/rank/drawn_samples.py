@@ -16,9 +16,9 @@ import torch
 from ds_lint.smoke.rank import data, training_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from ds_lint.smoke.observe.recording import Recorded, RecordedStep
+    from ds_lint.smoke.rank.passes import WindowOfRank
     from ds_lint.smoke.records.job import Job, ReferencePlan
 
 _BITS = 48  # that tell samples apart
@@ -26,17 +26,17 @@ _KEYS = ("input_ids", "attention_mask", "labels")
 _MOST = 4096  # samples that are made again; of more, only that none comes twice is known
 
 
-def wrong_samples(job: Job, plan: ReferencePlan, ranks: list[Recorded]) -> str | None:
+def wrong_samples(job: Job, plan: ReferencePlan, ranks: Sequence[Sequence[WindowOfRank]]) -> str | None:
     """What is wrong with the samples of the run, in words; None if nothing is."""
-    given = ranks[0].steps[0].micro_steps[0].inputs if ranks[0].steps and ranks[0].steps[0].micro_steps else {}
+    given = ranks[0][0].micro_steps[0].inputs if ranks[0] and ranks[0][0].micro_steps else {}
     keys = tuple(key for key in _KEYS if key in given)  # label smoothing keeps the labels from the model
     there = _there(job, plan, keys)
     may_repeat = _may_repeat(training_model.recipe_of(job))
     drawn: Counter[bytes] = Counter()
     first: dict[bytes, tuple[int, int]] = {}  # by sample, the rank and the step that had it first
-    for number in range(min(len(one.steps) for one in ranks)):
-        for rank, recorded in enumerate(ranks):
-            for sample in _samples(recorded.steps[number], keys):
+    for number in range(min(map(len, ranks))):
+        for rank, steps in enumerate(ranks):
+            for sample in _samples(steps[number], keys):
                 drawn[sample] += 1
                 before, at = first.setdefault(sample, (rank, number))
                 if there is not None and sample not in there:
@@ -72,7 +72,7 @@ def _may_repeat(recipe: training_model.Recipe) -> bool:
     return recipe.sequence_length * math.log2(max(2, tokens)) < _BITS
 
 
-def _samples(step: RecordedStep, keys: tuple[str, ...]) -> Iterator[bytes]:
+def _samples(step: WindowOfRank, keys: tuple[str, ...]) -> Iterator[bytes]:
     for micro_step in step.micro_steps:
         yield from _rows(micro_step.inputs, keys)
 

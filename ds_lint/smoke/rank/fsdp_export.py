@@ -62,7 +62,7 @@ def _assembled(job: Job, shapes: dict[str, torch.Size]) -> dict[str, tuple[torch
     for steps in fsdp_recording.load(job):
         for update in steps[job.steps - 1].updates:
             for at in update.places:
-                part = update.after.reshape(-1)[at.begin : at.begin + at.elements]
+                part = update.after.reshape(-1)[at.begin : at.begin + at.length]
                 if at.name in whole:
                     whole[at.name][at.start : at.start + len(part)] = part.float()
                     there[at.name][at.start : at.start + len(part)] = True

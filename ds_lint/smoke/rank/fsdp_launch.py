@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
+from ds_lint.smoke.standins import sharded
 from ds_lint.smoke.wrapping import around
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from ds_lint.smoke.records.job import Job
 
 FILE = "launch.yaml"
-_ON_GPU = "_check_module_states_for_sync_module_states"
-_UNFLATTEN = "_unflatten_orig_param_states"
 _OF_FSDP = ("FSDP_", "ACCELERATE_", "PARALLELISM_CONFIG_")
 
 
@@ -52,45 +51,12 @@ def set_up(job: Job) -> ReadLaunch:
 
 
 def stand_in(job: Job) -> None:
-    """Let accelerate and torch do on a CPU what they do on a GPU.
-
-    ``sync_module_states`` asks for the current GPU and rejects weights on a CPU; the broadcast itself needs no GPU. The
-    hybrid strategies of FSDP 1 ask how many GPUs a node has. What FSDP 1 moves to the CPU, it takes for a copy, and
-    frees or overwrites the original; it waits for a stream, which a CPU has in name only.
-    """
+    """Let accelerate and torch do on a CPU what they do on a GPU."""
     assert job.fsdp is not None  # noqa: S101 - of a job with FSDP
-    import accelerate.utils.dataclasses
-    import torch.distributed.fsdp._init_utils
-    from torch.distributed.fsdp import _optim_utils
-    from torch.distributed.fsdp._flat_param import FlatParamHandle
+    from accelerate.utils import dataclasses
 
-    cpu = torch.device("cpu")
-    ranks_of_node = job.fsdp.ranks_of_node
-    accelerate.utils.dataclasses.is_cuda_available = lambda *_args, **_more: True
-    torch.cuda.current_device = lambda: cpu
-    torch.cpu.device_count = lambda: ranks_of_node
-    checks = torch.distributed.fsdp._init_utils  # noqa: SLF001 - there is no public name
-    setattr(checks, _ON_GPU, lambda *_args, **_more: None)
-    torch.cpu.Stream.synchronize = lambda _self: None
-
-    @around(FlatParamHandle, "prepare_gradient_for_backward")
-    def prepared(prepare: Any, handle: Any) -> None:
-        prepare(handle)
-        if handle._offload_params and hasattr(handle.flat_param, "_saved_grad_shard"):  # noqa: SLF001
-            del handle.flat_param._saved_grad_shard  # noqa: SLF001 - the last gradient, to which a GPU adds nothing
-
-    if hasattr(_optim_utils, _UNFLATTEN):
-
-        @around(_optim_utils, _UNFLATTEN)
-        def unflattened(unflatten: Any, info: Any, states: Any, name: Any, *rest: Any, **more: Any) -> None:
-            for state in states.values():
-                state[name] = state[name].clone()
-            unflatten(info, states, name, *rest, **more)
-
-    @around(FlatParamHandle, "flat_param_to")
-    def moved(move: Any, handle: Any, *args: Any, **kwargs: Any) -> None:
-        handle.flat_param.data = handle.flat_param.data.clone()
-        move(handle, *args, **kwargs)
+    sharded.install(job.fsdp.ranks_of_node)
+    sharded.stand_in_of_plugin(dataclasses)
 
 
 class _NotedArguments(argparse.Namespace):

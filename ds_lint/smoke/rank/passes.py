@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from ds_lint.smoke.expected import roundoff
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
-    from ds_lint.smoke.observe.recording import MicroStep, RecordedStep
+    from ds_lint.smoke.observe.recording import MicroStep
     from ds_lint.smoke.rank.definition import Definition
     from ds_lint.smoke.records.job import ReferencePlan
 
@@ -22,18 +24,31 @@ _NEAR = 64.0  # times, up to which the factor of a loss rounds as the right one 
 _LARGEST = 65504.0  # of float16
 
 
+class WindowOfRank(Protocol):
+    """The micro steps of one optimizer step on one rank, and the factor of its loss."""
+
+    @property
+    def micro_steps(self) -> list[MicroStep]:
+        """In their order."""
+
+    @property
+    def scale(self) -> float:
+        """Of the loss; 1 without fp16."""
+
+
 class Passes:
     """Repeats the passes of steps, and knows how far their gradients may be off."""
 
-    def __init__(self, definition: Definition, plan: ReferencePlan) -> None:
+    def __init__(self, definition: Definition, plan: ReferencePlan, autocast: torch.dtype | None = None) -> None:
         self._definition = definition
         self._plan = plan
+        self._autocast = autocast
         self._tokens = 1
         self.squares = torch.zeros(definition.elements, dtype=torch.float64)  # of what each token adds to a bias
         if not plan.repeats_passes:
             self._watch_biases()
 
-    def terms(self, weights: Tensor, steps: list[RecordedStep], *, is_made: bool = True) -> Tensor:
+    def terms(self, weights: Tensor, steps: Sequence[WindowOfRank], *, is_made: bool = True) -> Tensor:
         """What each micro step of each rank contributes to the gradient: ranks x micro steps x elements.
 
         A micro step whose gradient the run has lost contributes all the same.
@@ -52,7 +67,7 @@ class Passes:
         return torch.stack(terms) / len(steps)
 
     def _term(
-        self, micro_step: MicroStep, step: RecordedStep, counts: list[tuple[int, int]], rank: int, *, is_made: bool
+        self, micro_step: MicroStep, step: WindowOfRank, counts: list[tuple[int, int]], rank: int, *, is_made: bool
     ) -> Tensor:
         """The gradient of a micro step, as a part of the average over the window.
 
@@ -68,7 +83,8 @@ class Passes:
         model.zero_grad(set_to_none=True)
         torch.set_rng_state(micro_step.random)  # models of experts choose by chance between equal ones
         before = self.squares.clone()
-        loss = model(**micro_step.inputs).loss
+        with torch.autocast("cpu", self._autocast, enabled=self._autocast is not None):
+            loss = model(**micro_step.inputs).loss
         loss.backward(torch.full_like(loss, factor))
         right = _share(micro_step.inputs, windows, counts, rank) / factor
         self.squares = before + right**2 * (self.squares - before)
@@ -79,7 +95,7 @@ class Passes:
             ]
         )
 
-    def may_overflow(self, weights: Tensor, steps: list[RecordedStep]) -> bool:
+    def may_overflow(self, weights: Tensor, steps: Sequence[WindowOfRank]) -> bool:
         """Whether the gradients of a step are beyond the numbers of their dtype, or may be in a sum of them."""
         terms = self.terms(weights, steps, is_made=False)
         if not terms.isfinite().all():
@@ -126,7 +142,7 @@ class Passes:
         return most * roundoff.of_passes(of_pass, products, longest, rounds_factors=self._plan.rounds_factors)
 
 
-def _labels(step: RecordedStep) -> tuple[int, int]:
+def _labels(step: WindowOfRank) -> tuple[int, int]:
     """The tokens that a rank learns to predict in a step: all labels, and those after the first of each sequence."""
     labels = [one.inputs["labels"] for one in step.micro_steps if torch.is_tensor(one.inputs.get("labels"))]
     return sum(int((one != _NO_LABEL).sum()) for one in labels), sum(

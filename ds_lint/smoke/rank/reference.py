@@ -28,7 +28,7 @@ against the config: the learning rate, the norm to clip to, the loss scale.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -37,7 +37,7 @@ from ds_lint.smoke.expected.roundoff import U
 from ds_lint.smoke.expected.update_rules import Optimizer, Stepped, drift
 from ds_lint.smoke.observe import probes, recording
 from ds_lint.smoke.rank.definition import Definition
-from ds_lint.smoke.rank.deviations import NEARLY, difference, fits, in_words, ratio_of, shares_of, worst
+from ds_lint.smoke.rank.deviations import OwnedElements, difference, explain, fits, in_words, unequal_parts, worst
 from ds_lint.smoke.rank.drawn_samples import wrong_samples
 from ds_lint.smoke.rank.linear_of_stage_3 import linear
 from ds_lint.smoke.rank.passes import Passes
@@ -59,18 +59,6 @@ _OF_ZEROS = 1.1  # learning rates, by which a step with zero gradients moves a w
 _OF_FACTOR = 5
 
 
-class _Owned(NamedTuple):
-    """The elements that the ranks update, one rank behind the other."""
-
-    place: Tensor  # of each in the row of all parameters
-    rank: Tensor
-    before: Tensor
-    after: Tensor
-    gradient: Tensor
-    rate: Tensor
-    is_updated: Tensor
-
-
 def repeat(job: Job) -> Reference:
     """Repeat the run that the ranks of a job recorded, and say where it differs."""
     assert job.plan is not None  # noqa: S101 - the part is not made without one
@@ -86,7 +74,7 @@ class _Repetition:
         self.ranks = ranks
         self.definition = Definition(job, plan)
         self.elements = self.definition.elements
-        self.found = Reference(samples=wrong_samples(job, plan, ranks))
+        self.found = Reference(samples=wrong_samples(job, plan, [one.steps for one in ranks]))
         self.weights = self.definition.weights.clone()  # as the step before left them
         self.is_frozen = torch.zeros(self.elements, dtype=torch.bool)
         self.are_known = not (plan.is_partitioned or plan.may_start_with_zeros)  # to the last bit
@@ -132,7 +120,7 @@ class _Repetition:
         covered = self.is_frozen.clone()
         covered[owned.place] = True
         self.found.unseen = self.plan.uncompared
-        some = _Owned(*(part[:: -(-self.elements // _LARGE)] for part in owned))
+        some = OwnedElements(*(part[:: -(-self.elements // _LARGE)] for part in owned))
         if owned.place.numel() and not covered.all() and self.plan.updates_all:
             self.found.averaging = self._left_out(number, covered)
         elif owned.place.numel() and not covered.all():
@@ -202,9 +190,9 @@ class _Repetition:
             self.definition.parameters[name].data = self.definition.parameters[name].data.to(dtype)
         return None
 
-    def _owned(self, steps: list[RecordedStep]) -> _Owned:
+    def _owned(self, steps: list[RecordedStep]) -> OwnedElements:
         """What the optimizers of all ranks did in a step."""
-        parts: list[list[Tensor]] = [[] for _ in _Owned._fields]
+        rows = []
         for rank, (recorded, step) in enumerate(zip(self.ranks, steps, strict=True)):
             for update in sorted(step.updates, key=lambda one: one.tensor):
                 for where in recorded.places.get(update.tensor, []):
@@ -218,16 +206,12 @@ class _Repetition:
                     known = self.weights[place] if update.before is None else update.before.reshape(-1)[cut].double()
                     filled = (torch.full_like(after, one) for one in (rank, update.rate, update.gradient is not None))
                     of_rank, rate, is_updated = filled
-                    for part, value in zip(
-                        parts, (place, of_rank.long(), known, after, gradient, rate, is_updated.bool()), strict=True
-                    ):
-                        part.append(value)
-        nothing = (torch.zeros(0, dtype=one) for one in (torch.long, torch.long, *[torch.double] * 4, torch.bool))
-        return _Owned(*(torch.cat(part) if part else none for part, none in zip(parts, nothing, strict=True)))
+                    rows.append((place, of_rank.long(), known, after, gradient, rate, is_updated.bool()))
+        return OwnedElements.of(rows)
 
     # ------------------------------------------------------------------------------------------------- the gradients
 
-    def _compare_gradients(self, number: int, steps: list[RecordedStep], owned: _Owned, live: Tensor) -> None:
+    def _compare_gradients(self, number: int, steps: list[RecordedStep], owned: OwnedElements, live: Tensor) -> None:
         """The gradients that the optimizer was given, before they were clipped, and those of this process."""
         terms = self.passes.terms(live, steps)
         ranks, windows = terms.shape[:2]
@@ -254,59 +238,17 @@ class _Repetition:
             found = Deviation(number + 1, self.elements, "", norm, reported, of_norm)
             found.words = in_words(reported / norm if norm else math.inf, ranks, windows, steps[0].scale)
         if found is not None and not found.words:
-            self._explain(found, terms, observed, owned, bound, steps[0].scale)
-        self.found.averaging = found or self._unequal_parts(number, terms, observed, owned, bound, one_way)
+            explain(found, terms, observed, owned, bound, steps[0].scale)
+        self.found.averaging = found or unequal_parts(number, terms, observed, owned, bound, one_way)
 
     def _clip(self, norm: float) -> float:
         """The factor that clips gradients of this norm."""
         most = self.plan.clipping
         return most / (norm + 1e-6) if most and norm + 1e-6 > most else 1.0
 
-    def _explain(
-        self, found: Deviation, terms: Tensor, observed: Tensor, owned: _Owned, bound: Tensor, scale: float
-    ) -> None:
-        """Find what the gradients are instead: a multiple of the average, of one rank, or other shares of its parts."""
-        ranks, windows = terms.shape[:2]
-        found.ratio = ratio_of(observed, terms.sum((0, 1))[owned.place], bound)
-        if found.ratio is not None:
-            found.words = in_words(found.ratio, ranks, windows, scale)
-        elif ranks > 1 and ratio_of(observed, terms.sum(1)[owned.rank, owned.place], bound) is not None:
-            found.words = "they are those of the rank alone, as if the ranks exchanged none"
-        else:
-            names = [f"rank {rank}" for rank in range(ranks)], [f"micro step {one + 1}" for one in range(windows)]
-            for of_parts, parts in zip(names, (terms.sum(1), terms.sum(0)), strict=True):
-                shares = shares_of(observed, parts[:, owned.place], bound)
-                if shares is not None and not found.words:
-                    found.words = " and ".join(
-                        f"{name} counts {share:.3g} times" if abs(share) > NEARLY else f"{name} does not count"
-                        for name, share in zip(of_parts, shares, strict=True)
-                        if abs(share - 1) > NEARLY
-                    )
-
-    def _unequal_parts(
-        self, number: int, terms: Tensor, observed: Tensor, owned: _Owned, bound: Tensor, one_way: Tensor
-    ) -> Deviation | None:
-        """A rank or a micro step that counts more or less than its part, though each element is within its bound.
-
-        ``one_way`` is what a factor that all elements share may be off.
-        """
-        expected = terms.sum((0, 1))[owned.place]
-        parts = {f"rank {rank}": part for rank, part in enumerate(terms.sum(1))}
-        parts |= {f"micro step {window + 1}": part for window, part in enumerate(terms.sum(0))}
-        worst, found = 1.0, None
-        for name, part in parts.items():
-            direction = part[owned.place]
-            off, may_be = drift(observed - expected, direction, bound - one_way, one_way)
-            if not abs(off) <= worst * may_be:
-                worst, right = abs(off) / may_be, float(direction.square().sum())
-                words = f"{name} counts {max(0.0, 1 + off / right):.3g} times"
-                elements = owned.place.numel()
-                found = Deviation(number + 1, elements, "", right, right + off, may_be, words=words)
-        return found
-
     # ------------------------------------------------------------------------------------------ the step, the weights
 
-    def _compare_update(self, number: int, owned: _Owned) -> None:
+    def _compare_update(self, number: int, owned: OwnedElements) -> None:
         """The fp32 weights after the step, and those of the documented arithmetic."""
         rule = self.plan.rule
         if rule is None:
@@ -336,7 +278,7 @@ class _Repetition:
             found.words = "they are those without weight decay"
         self.found.update = found
 
-    def _optimizers(self, rule: UpdateRule, owned: _Owned, decay: Tensor) -> Iterator[Optimizer]:
+    def _optimizers(self, rule: UpdateRule, owned: OwnedElements, decay: Tensor) -> Iterator[Optimizer]:
         """An optimizer that begins with the first step, and if the run may have, one after a step with zero gradients.
 
         A learning rate of 0 does not tell them apart, so the first steps of a warm-up fit both.
@@ -347,7 +289,7 @@ class _Repetition:
             after_zeros.step(self.definition.weights[owned.place], zeros, zeros, decay)
             yield after_zeros
 
-    def _compare_rest(self, number: int, owned: _Owned) -> None:
+    def _compare_rest(self, number: int, owned: OwnedElements) -> None:
         """The fp32 weights before a step: those of the model's definition at first, and nothing moves them between."""
         is_first = self.found.made == 1
         if is_first and self.plan.is_partitioned:
@@ -413,18 +355,18 @@ def _is_same_buffer(observed: Tensor, wanted: Tensor, *, is_exact: bool) -> bool
     return bool(torch.allclose(observed.double(), wanted.double(), rtol=_OF_BUFFER, atol=0.0, equal_nan=True))
 
 
-def _expected(stepped: Stepped, owned: _Owned) -> Tensor:
+def _expected(stepped: Stepped, owned: OwnedElements) -> Tensor:
     """The weights after a step, in which those without a gradient stay."""
     return torch.where(owned.is_updated, stepped.weights, owned.before)
 
 
-def _step_differs(number: int, stepped: Stepped, owned: _Owned) -> Deviation | None:
+def _step_differs(number: int, stepped: Stepped, owned: OwnedElements) -> Deviation | None:
     """The element that is furthest off, or the direction in which all are off."""
     expected = _expected(stepped, owned)
     return difference(number, owned.after, expected, stepped.bound) or _drifted(number, stepped, owned)
 
 
-def _drifted(number: int, stepped: Stepped, owned: _Owned) -> Deviation | None:
+def _drifted(number: int, stepped: Stepped, owned: OwnedElements) -> Deviation | None:
     """Weights that are all within their bounds, but off in the same direction: along the weights, or along the step."""
     for direction in (owned.before, stepped.weights - owned.before):
         off, may_be = drift(owned.after - stepped.weights, direction, stepped.either_way, stepped.one_way)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.diagnostics.verdict import CPU, CUDA, Adaptation, Check, Verdict, worst
 from ds_lint.smoke.expected.fsdp_expectation import REPLICAS, SHARDS, FsdpExpectation, launch_of
 from ds_lint.smoke.expected.fsdp_units import BY_LAYER, BY_SIZE
+from ds_lint.smoke.expected.roundoff import OF_DTYPES
 from ds_lint.smoke.processes.client import CouldNotRun
 from ds_lint.smoke.records.failure import Failure, failure, key_of, worst_ends
 from ds_lint.smoke.records.fsdp import FSDP1, FsdpJob, FsdpSaved
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _LAYERS = ("LlamaDecoderLayer",)  # of the model without --model
 _BATCH = 2, 2  # samples of a micro step, and micro steps
 _LEAST = 8000  # elements of a unit of the small model, whose layers have more
-_ROUNDOFF = {None: (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "float16": (2.0**-11, 2.0**-24)}
 _DYNAMO = "dynamo_config", "dynamo_backend"
 
 
@@ -127,9 +127,18 @@ class FsdpPlan:
         """What the reference run needs: the documented AdamW of torch, and the roundoff of what adds up gradients."""
         fsdp = self.job.fsdp
         assert fsdp is not None  # noqa: S101 - made above
-        roundoff, smallest = _ROUNDOFF[fsdp.compute_dtype]
+        roundoff, smallest = OF_DTYPES[fsdp.compute_dtype or "float32"]
         rule = UpdateRule("AdamW", "adam", fsdp.weight_decay, (0.9, 0.999), 1e-8, is_decoupled=True)
-        return ReferencePlan(rule, fsdp.clipping, roundoff, smallest)
+        return ReferencePlan(
+            rule,
+            fsdp.clipping,
+            roundoff,
+            smallest,
+            micro_batch=fsdp.batch_size,
+            windows=fsdp.accumulation_steps,
+            buffer_dtype=fsdp.compute_dtype if fsdp.casts_buffers else None,
+            repeats_passes=False,
+        )
 
 
 def prove(

@@ -2,17 +2,24 @@
 
 ``sync_module_states`` asks for the current GPU and rejects weights on a CPU; the broadcast itself needs no GPU. The
 hybrid strategies of FSDP 1 ask how many GPUs a node has. What FSDP 1 moves to the CPU, it takes for a copy, and frees
-or overwrites the original; it waits for a stream, which a CPU has in name only.
+or overwrites the original; it waits for a stream, which a CPU has in name only. It refuses the CPU as the device of a
+rank, which FSDP 2 takes by itself.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ds_lint.smoke.wrapping import around
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_SENTENCE = "FSDP shards over ranks of the CPU, with the arithmetic that it has on GPUs"
 _ON_GPU = "_check_module_states_for_sync_module_states"  # raises for weights that are not on a GPU
 _UNFLATTEN = "_unflatten_orig_param_states"
 
@@ -61,3 +68,17 @@ def stand_in_of_plugin(dataclasses: Any) -> None:
         finally:
             setattr(dataclasses, name, before[0])
             torch.cuda.current_device = before[1]
+
+
+def stand_in_of_fsdp(tell: Callable[[str], None], module: ModuleType) -> None:
+    """``torch.distributed.fsdp.fully_sharded_data_parallel``: whatever device is named is the CPU."""
+    sharded = module.FullyShardedDataParallel
+    signature = inspect.signature(sharded.__init__)
+
+    @around(sharded, "__init__")
+    def on_cpu(make: Any, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
+        if bound.arguments.get("device_id") != torch.device("cpu"):
+            tell(_SENTENCE)
+            bound.arguments["device_id"] = torch.device("cpu")
+        make(*bound.args, **bound.kwargs)
