@@ -93,7 +93,9 @@ class ScriptOptions(OptionRecord):
         metavar="DIR",
     )  # fmt: skip
     nodes: int | None = option(
-        "run", "start this on each of N nodes (default: the nodes of torchrun and accelerate launch)", metavar="N"
+        "run",
+        "number of nodes on each of which you start ds-lint (default: as torchrun and accelerate launch say)",
+        metavar="N",
     )
     node_timeout: int = option("run", "seconds for all nodes to start (default: 300)", 300, metavar="S")
     keep: str | None = option("run", "keep checkpoints and outputs of the run in DIR", metavar="DIR")

@@ -96,11 +96,11 @@ COMMANDS = (
     Command(
         "smoke",
         "run a few training steps of your own script and check them",
-        "Start COMMAND, which trains with DeepSpeed, and let it make a few steps on its own model\n"
-        "and data. Check what the config promises, save, stop, and start it again to resume.\n"
-        "COMMAND is what you would type: torchrun, deepspeed, accelerate launch, srun, a\n"
-        "shell script or python. The script is not changed. What it prints goes to\n"
-        "standard error.",
+        "Start COMMAND, which trains with DeepSpeed or FSDP, and let it make a few steps on\n"
+        "its own model and data. Check what the config promises, save, stop, and start it\n"
+        "again to resume. COMMAND is what you would type: torchrun, deepspeed, accelerate\n"
+        "launch, srun, a shell script or python. The script is not changed. What it prints\n"
+        "goes to standard error.",
         dispatch.run_smoke,
         (own.ScriptOptions, Options),
         (

@@ -21,7 +21,7 @@ from ds_lint.smoke.rank import pool
 from ds_lint.smoke.rank.environment import NoGpu
 from ds_lint.smoke.records import hanging
 from ds_lint.smoke.records.cause import cause_of
-from ds_lint.smoke.records.failure import failure, rank_ends
+from ds_lint.smoke.records.failure import failure, first_line, rank_ends
 from ds_lint.smoke.records.hanging import HangingPlace
 from ds_lint.smoke.records.job import Evidence, Job, Raised, Reference
 from ds_lint.smoke.records.messages import IMPORTING, Ended
@@ -311,3 +311,9 @@ def test_imports_of_a_fresh_rank_do_not_count_as_time_of_the_run(tmp_path):
     assert 1.4 < time.monotonic() - began < 30
     assert rank.end == RankEnd(0, "timeout", "train")
     assert theirs.recv().phase == IMPORTING
+
+
+def test_the_colours_of_a_message_are_not_part_of_it():
+    """torch writes what to do about ``weights_only`` in bold."""
+    in_bold = "\x1b[1mdo those steps only\x1b[0m if you trust it"
+    assert first_line(f"{in_bold}\nmore") == "do those steps only if you trust it"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Node
 
 _DISK = "the disk is full"
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 # Messages for the causes (``ds_lint/smoke/records/cause.py``) that are not the config; None if the text is enough.
 CAUSES = {
     "disk": _DISK,
@@ -140,8 +141,8 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
 
 
 def first_line(text: str) -> str:
-    """The first line of an error, and for pydantic the line with the cause."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The first line of an error, and for pydantic the line with the cause; without the colours that torch adds."""
+    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
     if len(lines) > 2 and "validation error" in lines[0]:
         return f"{lines[0]}: {lines[1]}: {lines[2]}"
     if lines and lines[0].endswith(":"):
