@@ -56,7 +56,7 @@ MUTATIONS = [
     pytest.param("clips to less", STAGE_3, {"clipping"}, marks=pytest.mark.long),
     ("does not clip", STAGE_2, {"clipping"}),
     pytest.param("double rate", STAGE_2, {"learning-rate"}, marks=pytest.mark.long),
-    pytest.param("larger batch", STAGE_2, {"batch"}, marks=pytest.mark.long),
+    pytest.param("larger batch", STAGE_2, {"batch", "samples"}, marks=pytest.mark.long),
     ("a sample too few", STAGE_2, {"batch"}),
     ("loss is not a number", STAGE_2, {"loss"}),
     ("unscaled loss", FP16, {"loss-scale"}),

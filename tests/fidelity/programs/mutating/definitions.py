@@ -85,10 +85,13 @@ def _before_inner_step(engine, change):
 
 
 def _double_the_last_rate(engine):
-    def change(optimizer):
-        optimizer.param_groups[-1]["lr"] *= 2
+    take_step = engine._take_model_step
 
-    _before_inner_step(engine, change)
+    def taken(*arguments, **more):
+        probes.inner_optimizer(engine).param_groups[-1]["lr"] *= 2
+        return take_step(*arguments, **more)
+
+    engine._take_model_step = taken
 
 
 def _forget_a_gradient(engine):
