@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.record import Record
 from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.fsdp import FsdpPlugin
+from ds_lint.smoke.expected.fsdp_units import BY_LAYER, BY_SIZE
 from ds_lint.smoke.records.fsdp import FSDP1, FSDP2
 from ds_lint.source.tree import dotted
 
@@ -28,10 +29,11 @@ def launch_of(config: Config) -> AccelerateLaunch | None:
 
 
 class FsdpExpectation(Record):
-    """The settings as words and numbers; ``ranks`` are those of the run."""
+    """The settings as words and numbers; ``ranks`` are those of the run, and ``nodes`` None if it is a small one."""
 
     launch: AccelerateLaunch
     ranks: int
+    nodes: int | None = None
 
     def __post_init__(self) -> None:
         self.plugin = FsdpPlugin(self.launch)
@@ -72,7 +74,12 @@ class FsdpExpectation(Record):
 
     @property
     def ranks_of_node(self) -> int:
-        """The ranks among which a hybrid strategy of FSDP 1 shards: two nodes of as many, if the run has enough."""
+        """The ranks of a node, among which a hybrid strategy of FSDP 1 shards.
+
+        A small run stands for two nodes if it has enough ranks.
+        """
+        if self.nodes is not None:
+            return max(1, self.ranks // self.nodes)
         is_divided = self.strategy in _HYBRID and self.ranks >= 4 and self.ranks % 2 == 0
         return self.ranks // 2 if is_divided else self.ranks
 
@@ -131,6 +138,21 @@ class FsdpExpectation(Record):
     def state_dict_type(self) -> str:
         """How a checkpoint is saved."""
         return str(self.plugin.state_dict_type)
+
+    @property
+    def compiler(self) -> str | None:
+        """The compiler of torch that the file asks for; None for none."""
+        backend = self.launch.value("dynamo_backend")
+        return None if backend is None or str(backend).lower() == "no" else str(backend)
+
+    def arguments(self, layers: tuple[str, ...], least: int) -> tuple[str, ...]:
+        """The arguments of ``accelerate launch`` for these ranks on one machine, and units of these layers or sizes."""
+        given = ["--num_processes", str(self.ranks), "--num_machines", "1", "--machine_rank", "0"]
+        if self.policy == BY_SIZE and least != self.least_elements:
+            given += ["--fsdp_min_num_params", str(least)]
+        if self.policy == BY_LAYER and layers != self.layers:
+            given += ["--fsdp_transformer_layer_cls_to_wrap", ",".join(layers)]
+        return (*given, *(["--dynamo_backend", "no"] if self.compiler is not None else []))
 
     def written(self) -> list[tuple[str, Any]]:
         """The settings in the file: the name as an argument of the launch, and the dotted path."""

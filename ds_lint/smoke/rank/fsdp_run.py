@@ -72,10 +72,7 @@ class _FsdpLoop:
         watch.enter("model")
         others = rank > 0 and fsdp.syncs
         model = training_model.build(recipe._replace(seed=recipe.seed + _OTHER_SEED) if others else recipe)
-        watch.evidence.parameters = [
-            TrainedParameter(name, one.numel(), is_trainable=one.requires_grad)
-            for name, one in model.named_parameters()
-        ]
+        watch.evidence.parameters = parameters_of(model)
         watch.built(model, fsdp_units.of_policy(model, fsdp))
         watch.enter("initialize")
         micro_steps = (job.steps + job.steps_after + 1) * fsdp.accumulation_steps
@@ -83,9 +80,9 @@ class _FsdpLoop:
         loader = DataLoader(samples, batch_size=fsdp.batch_size)
         if fsdp.version == FSDP1:  # the optimizer gets the flat parameters
             model = self.accelerator.prepare(model)
-            optimizer, loader = self.accelerator.prepare(_optimizer(model, fsdp), loader)
+            optimizer, loader = self.accelerator.prepare(optimizer_of(model, fsdp), loader)
         else:
-            model, optimizer, loader = self.accelerator.prepare(model, _optimizer(model, fsdp), loader)
+            model, optimizer, loader = self.accelerator.prepare(model, optimizer_of(model, fsdp), loader)
         self.model, self.optimizer, self.loader = model, optimizer, loader
         watch.prepared(model, optimizer)
 
@@ -120,7 +117,15 @@ class _FsdpLoop:
         return zip(range(first, first + count), itertools.islice(rest, count), strict=True)
 
 
-def _optimizer(model: Any, fsdp: FsdpJob) -> Any:
+def parameters_of(model: Any) -> list[TrainedParameter]:
+    """The parameters of a model that is not sharded yet."""
+    return [
+        TrainedParameter(name, one.numel(), is_trainable=one.requires_grad) for name, one in model.named_parameters()
+    ]
+
+
+def optimizer_of(model: Any, fsdp: FsdpJob) -> Any:
+    """The optimizer of the loop."""
     return torch.optim.AdamW(model.parameters(), lr=fsdp.rate, weight_decay=fsdp.weight_decay)
 
 

@@ -21,6 +21,7 @@ from ds_lint.smoke.rank import (
     fsdp_export,
     fsdp_reference,
     fsdp_run,
+    fsdp_simulation,
     loaded_config,
     overflows,
     reference,
@@ -44,7 +45,9 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
     clock = _Clock(evidence, say)
     log: recorder.ReadLog | None = None
     try:
-        if job.fsdp is not None:
+        if job.part == WORLD and not simulation.is_possible():
+            evidence.lacks_fake_group = True
+        elif job.fsdp is not None:
             _work_with_fsdp(job, number, evidence, clock)
         elif job.part == EXPORT:
             clock.enter("load the saved model")
@@ -53,8 +56,6 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
         elif job.part == REFERENCE:
             clock.enter("repeat the steps")
             evidence.reference = reference.repeat(job)
-        elif job.part == WORLD and not simulation.is_possible():
-            evidence.lacks_fake_group = True
         else:
             clock.enter("load")
             config, log = loaded_config.load_recorded(job)
@@ -91,6 +92,8 @@ def _work_with_fsdp(job: Job, number: int, evidence: Evidence, clock: _Clock) ->
     elif job.part == REFERENCE:
         clock.enter("repeat the steps")
         evidence.reference = fsdp_reference.repeat(job)
+    elif job.part == WORLD:
+        fsdp_simulation.simulate(job, number, evidence, clock.enter)
     else:
         fsdp_run.train(job, number, evidence, clock.enter)
 

@@ -10,10 +10,20 @@ from ds_lint.smoke.expected.fsdp_expectation import REPLICAS, SHARDS, FsdpExpect
 from ds_lint.smoke.expected.fsdp_units import BY_LAYER, BY_SIZE
 from ds_lint.smoke.expected.roundoff import OF_DTYPES
 from ds_lint.smoke.processes.client import CouldNotRun
-from ds_lint.smoke.records.failure import Failure, failure, key_of, worst_ends
+from ds_lint.smoke.records.failure import Failure, failure, key_of, rank_ends, worst_ends
 from ds_lint.smoke.records.fsdp import FSDP1, FsdpJob, FsdpSaved
-from ds_lint.smoke.records.job import EXPORT, REFERENCE, RESUME, Evidence, Exported, Job, ReferencePlan, UpdateRule
-from ds_lint.smoke.small_run import parts
+from ds_lint.smoke.records.job import (
+    EXPORT,
+    REFERENCE,
+    RESUME,
+    WORLD,
+    Evidence,
+    Exported,
+    Job,
+    ReferencePlan,
+    UpdateRule,
+)
+from ds_lint.smoke.small_run import fsdp_world, parts
 from ds_lint.smoke.small_run.options import STEPS, STEPS_AFTER
 from ds_lint.smoke.verify.fsdp import verify
 from ds_lint.smoke.verify.fsdp_run import ShardedRun
@@ -28,7 +38,6 @@ if TYPE_CHECKING:
 _LAYERS = ("LlamaDecoderLayer",)  # of the model without --model
 _BATCH = 2, 2  # samples of a micro step, and micro steps
 _LEAST = 8000  # elements of a unit of the small model, whose layers have more
-_DYNAMO = "dynamo_config", "dynamo_backend"
 
 
 class FsdpPlan:
@@ -62,26 +71,19 @@ class FsdpPlan:
 
     def _settings(self) -> FsdpJob:
         """What the parts need, with the arguments by which the run adapts the launch."""
-        expectation = self.expectation
-        given = ["--num_processes", str(self.options.ranks), "--num_machines", "1", "--machine_rank", "0"]
-        self._note(
-            "num_processes", expectation.launch.value("num_processes"), self.options.ranks, "the ranks of this run"
-        )
+        expectation, ranks = self.expectation, self.options.ranks
+        self._note("num_processes", expectation.launch.value("num_processes"), ranks, "the ranks of this run")
         self._note(
             "num_machines", expectation.launch.value("num_machines"), 1, "the ranks of this run are on one machine"
         )
         least = expectation.least_elements if expectation.policy == BY_SIZE else 0
         if least > _LEAST and expectation.version == FSDP1:  # version 2 refuses lists of layers that are large enough
-            given += ["--fsdp_min_num_params", str(_LEAST)]
             self._note("fsdp_min_num_params", least, _LEAST, "all modules of a small model are smaller")
             least = _LEAST
-        backend = expectation.launch.value("dynamo_backend")
-        if backend is not None and str(backend).lower() != "no":
-            given += ["--dynamo_backend", "no"]
-            self._note("dynamo_backend", backend, "no", "the run starts no compiler")
+        if expectation.compiler is not None:
+            self._note("dynamo_backend", expectation.compiler, "no", "the run starts no compiler")
         layers = expectation.layers
         if layers and expectation.policy == BY_LAYER and self.config.facts.model is None and layers != _LAYERS:
-            given += ["--fsdp_transformer_layer_cls_to_wrap", ",".join(_LAYERS)]
             why = "the model of the run is a small Llama; --model gives it the layers of yours"
             self._note("fsdp_transformer_layer_cls_to_wrap", ",".join(layers), ",".join(_LAYERS), why)
             layers = _LAYERS
@@ -89,7 +91,7 @@ class FsdpPlan:
         samples, micro_steps = self.options.batch or _BATCH
         found = FsdpJob(
             version=expectation.version,
-            launch=tuple(given),
+            launch=expectation.arguments(layers, least),
             compute_dtype=compute,
             casts_buffers=expectation.version == FSDP1 and compute is not None,
             autocasts=compute == "bfloat16",
@@ -157,7 +159,8 @@ def prove(
         if failed is not None:
             return [_failed(pool, plan, failed)]
         beside = [plan.part(RESUME), plan.part(EXPORT), plan.part(REFERENCE)]
-        resumed, saved, repeated = pool.run(beside, on_phase)
+        world = _world(plan, trained)
+        resumed, saved, repeated, *simulated = pool.run([*beside, *([world.job] if world else [])], on_phase)
     except CouldNotRun as error:
         return [_verdict(pool, plan, [], status="error", error=str(error), log=pool.keep_log(folder))]
     plan.ended += [resumed, saved]
@@ -172,10 +175,62 @@ def prove(
         parts.repeated(plan.part(REFERENCE), repeated),
     )
     checks = verify(plan.expectation, run)
+    verdicts = []
+    if world is not None and any(one.lacks_fake_group for one in simulated[0].seen):
+        checks.append(fsdp_world.not_simulated(world))
+    elif world is not None:
+        verdicts.append(_verdict_on_world(pool, plan, world, simulated[0]))
     status = worst([check.status for check in checks])
     has_stopped = status == "error" or isinstance(run.resumed, Failure) or isinstance(run.exported, str)
     log = pool.keep_log(folder) if has_stopped else None
-    return [_verdict(pool, plan, checks, status=status, log=log)]
+    return [_verdict(pool, plan, checks, status=status, log=log), *verdicts]
+
+
+def _world(plan: FsdpPlan, trained: Ended) -> fsdp_world.FsdpWorld | None:
+    """The user's real world size, if it is known and larger than the run."""
+    launch = plan.expectation.launch
+    ranks = fsdp_world.real_ranks(plan.config, launch)
+    if not plan.options.simulates or ranks is None or ranks <= plan.options.ranks:
+        return None
+    there = fsdp_world.expectation_of(plan.config, launch, ranks)
+    fsdp = plan.job.fsdp
+    assert fsdp is not None  # noqa: S101 - made above
+    layers, least = fsdp.layers, fsdp.least_elements
+    if plan.job.model is not None:  # the user's own, in its full size, for which nothing has to be adapted
+        layers, least = there.layers, there.least_elements if there.policy == BY_SIZE else 0
+    simulated = fsdp.but(
+        launch=there.arguments(layers, least), layers=layers, least_elements=least, ranks_of_node=there.ranks_of_node
+    )
+    return fsdp_world.world_of(plan.part(WORLD).but(fsdp=simulated), there, trained.seen[0])
+
+
+def _verdict_on_world(pool: Runner, plan: FsdpPlan, world: fsdp_world.FsdpWorld, ended: Ended) -> Verdict:
+    """The verdict on the world that was simulated."""
+    failed, seen = failure(world.job, ended), ended.seen
+    root = plan.config.document.root
+    key = key_of(failed, root) if failed is not None and root is not None else None
+    refusal = fsdp_world.refused(world, failed, key) if failed is not None else None
+    error = failed.message if failed is not None and refusal is None else None
+    checks = [refusal] if refusal is not None else [] if error is not None else fsdp_world.verify(world, seen)
+    is_held = failed is None and world.job.model is not None
+    return Verdict(
+        path=plan.config.document.path,
+        stack="accelerate",
+        mode=world.job.mode,
+        world_size=world.ranks,
+        status="error" if error is not None else worst([check.status for check in checks]),
+        adaptations=[],
+        checks=checks,
+        ranks=rank_ends(ended),
+        seconds=sum(seen[0].seconds.values()) if seen else 0.0,
+        model=seen[0].model if seen else "",
+        parameter_count=sum(one.elements for one in seen[0].parameters) if seen else 0,
+        held=[fsdp_world.held_of(world, seen[0])] if is_held else [],
+        versions=pool.known_versions,
+        error=error,
+        log=pool.keep_log(plan.folder) if failed is not None else None,
+        strategy=plan.expectation.version,
+    )
 
 
 def _obstacle(plan: FsdpPlan) -> str | None:

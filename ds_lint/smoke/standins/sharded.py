@@ -54,6 +54,15 @@ def install(ranks_of_node: int) -> None:
         move(handle, *args, **kwargs)
 
 
+def stand_in_of_no_memory() -> None:
+    """Let FSDP 1 shard weights on torch's device without memory; whatever asks for their device gets the CPU."""
+    from torch.distributed.fsdp import _init_utils
+    from torch.distributed.fsdp._flat_param import FlatParamHandle
+
+    _init_utils._get_compute_device = lambda *_args: torch.device("cpu")  # noqa: SLF001 - it has no public way
+    FlatParamHandle.flat_param_to = lambda *_args, **_more: None
+
+
 def stand_in_of_plugin(dataclasses: Any) -> None:
     """Let the plugin of Accelerate that sends weights to all ranks find a device: the CPU, while it is made."""
     name = "is_cuda_available"

@@ -20,10 +20,11 @@ def parameters(holdings: list[FsdpHolding], key: str | None, shard_ranks: int | 
     """The part of each parameter on each rank; ``shard_ranks`` are to divide a unit, None: as the units say."""
     whole = _elements(holdings[0])
     stored = [one.stored for one in holdings]
-    expected = [_to_store(one, shard_ranks) for one in holdings]
+    expected = [to_store(one, shard_ranks) for one in holdings]
     if shard_ranks is None:
         shard_ranks = max((unit.ranks for unit in holdings[0].units), default=1)
-    broken = next(_wrong_shares(holdings, shard_ranks), None) or _uncovered(holdings)
+    wrong = (words for rank, one in enumerate(holdings) for words in wrong_shares(rank, one, shard_ranks))
+    broken = next(wrong, None) or _uncovered(holdings)
     if broken is None and stored != expected:
         rank = next(number for number, pair in enumerate(zip(stored, expected, strict=True)) if pair[0] != pair[1])
         broken = f"rank {rank} keeps {stored[rank]:,} elements of parameters, but its share is {expected[rank]:,}"
@@ -79,29 +80,29 @@ def _share(holding: FsdpHolding, unit: FsdpUnit, shard_ranks: int | None) -> Uni
     return fsdp_shares.of_unit(holding.version, unit, shard_ranks or unit.ranks, unit.place)
 
 
-def _to_store(holding: FsdpHolding, shard_ranks: int | None) -> int:
+def to_store(holding: FsdpHolding, shard_ranks: int | None) -> int:
+    """The elements that a rank has to store of all parameters, with what pads them."""
     outside = sum(math.prod(one.shape) for one in holding.outside)
     return outside + sum(_share(holding, unit, shard_ranks).stored for unit in holding.units)
 
 
-def _wrong_shares(holdings: list[FsdpHolding], shard_ranks: int) -> Iterator[str]:
+def wrong_shares(rank: int, holding: FsdpHolding, shard_ranks: int) -> Iterator[str]:
     """In words, units that are divided in another way than they have to be."""
-    for rank, holding in enumerate(holdings):
-        for unit in holding.units:
-            share, name = _share(holding, unit, shard_ranks), unit_name(unit)
-            if unit.ranks != shard_ranks:
-                yield f"{unit.ranks} ranks divide {name}, not {shard_ranks}"
-            if unit.stored != share.stored:
+    for unit in holding.units:
+        share, name = _share(holding, unit, shard_ranks), unit_name(unit)
+        if unit.ranks != shard_ranks:
+            yield f"{unit.ranks:,} ranks divide {name}, not {shard_ranks:,}"
+        if unit.stored != share.stored:
+            yield (
+                f"rank {rank:,} keeps {unit.stored:,} elements of {name}, but its share on {shard_ranks:,} ranks is "
+                f"{share.stored:,}"
+            )
+        for shard, piece in zip(unit.shards, share.pieces, strict=True):
+            if shard.elements != piece.elements:
                 yield (
-                    f"rank {rank} keeps {unit.stored:,} elements of {name}, but its share on {shard_ranks} ranks is "
-                    f"{share.stored:,}"
+                    f"rank {rank:,} has {shard.elements:,} of {math.prod(shard.shape):,} elements of {shard.name}, "
+                    f"not {piece.elements:,}"
                 )
-            for shard, piece in zip(unit.shards, share.pieces, strict=True):
-                if shard.elements != piece.elements:
-                    yield (
-                        f"rank {rank} has {shard.elements:,} of {math.prod(shard.shape):,} elements of {shard.name}, "
-                        f"not {piece.elements:,}"
-                    )
 
 
 def _uncovered(holdings: list[FsdpHolding]) -> str | None:
