@@ -125,6 +125,13 @@ def test_a_number_of_ranks_that_the_file_does_not_allow(prove_file):
     )
 
 
+def test_ranks_that_are_divided_in_another_way_than_by_fsdp(prove_file):
+    verdict = prove_file(file_of(2, more={"parallelism_config": {"parallelism_config_cp_size": 2}}, **FULL), ranks=2)
+    assert verdict.error == (
+        "a run with FSDP has no tensor, context or sequence parallelism, and `parallelism_config_cp_size` is 2"
+    )
+
+
 # ------------------------------------------------------------------------------------------------------------- broken
 
 FAULTS = {

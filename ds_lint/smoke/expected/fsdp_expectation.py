@@ -19,6 +19,7 @@ _HYBRID = {"HYBRID_SHARD": "FULL_SHARD", "HYBRID_SHARD_ZERO2": "SHARD_GRAD_OP"}
 _NUMBERED = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2")
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 REPLICAS, SHARDS = "parallelism_config_dp_replicate_size", "parallelism_config_dp_shard_size"
+OTHER_DEGREES = tuple(f"parallelism_config_{degree}_size" for degree in ("tp", "cp", "sp"))
 
 
 def launch_of(config: Config) -> AccelerateLaunch | None:
@@ -92,8 +93,8 @@ class FsdpExpectation(Record):
 
     def degree(self, name: str) -> int:
         """A degree of ``parallelism_config``."""
-        value = self.launch.value(name)
-        return value if isinstance(value, int) and value > 0 else 1
+        value = str(self.launch.value(name))  # accelerate reads words, too
+        return max(1, int(value)) if value.isdecimal() else 1
 
     @property
     def compute_dtype(self) -> str | None:

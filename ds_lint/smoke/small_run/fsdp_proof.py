@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, Adaptation, Check, Verdict, worst
-from ds_lint.smoke.expected.fsdp_expectation import REPLICAS, SHARDS, FsdpExpectation, launch_of
+from ds_lint.output.text import counted
+from ds_lint.smoke.expected.fsdp_expectation import OTHER_DEGREES, REPLICAS, SHARDS, FsdpExpectation, launch_of
 from ds_lint.smoke.expected.fsdp_units import BY_LAYER, BY_SIZE
 from ds_lint.smoke.expected.roundoff import OF_DTYPES
 from ds_lint.smoke.processes.client import CouldNotRun
@@ -245,10 +246,14 @@ def _obstacle(plan: FsdpPlan) -> str | None:
     if expectation.plugin.version not in (1, 2) or not expectation.plugin.is_known:
         return "the version of FSDP is not known"
     if expectation.has_degrees:
-        ranks = expectation.degree(REPLICAS) * expectation.degree(SHARDS)
-        if ranks != plan.options.ranks:
-            here = plan.options.ranks
-            return f"parallelism_config divides {ranks} ranks, but the run has {here}: pass --smoke-ranks {ranks}"
+        apart = next((name for name in OTHER_DEGREES if expectation.degree(name) > 1), None)
+        if apart is not None:
+            without = "a run with FSDP has no tensor, context or sequence parallelism"
+            return f"{without}, and `{apart}` is {expectation.degree(apart)}"
+        ranks, here = expectation.degree(REPLICAS) * expectation.degree(SHARDS), plan.options.ranks
+        if ranks != here:
+            divided = counted(ranks, "rank")
+            return f"parallelism_config divides {divided}, but the run has {here}: pass --smoke-ranks {ranks}"
     precision = str(expectation.launch.value("mixed_precision")).lower()
     if precision == "fp8":
         return "fp8 needs a GPU"
