@@ -116,3 +116,13 @@ def test_healthy_models_pass(checks, kinds, ranks):
 def test_a_checkpoint_without_the_states_of_the_optimizer_does_not_resume(checks):
     status, found = checks(["2 states forgotten"])
     assert (status, [name for name, _ in found["2 states forgotten"][0]]) == (1, ["resume"])
+
+
+@pytest.mark.long
+def test_a_tied_parameter_counts_once(checks, tmp_path):
+    kinds = ["1 tied", "1 orig tied", "2 tied"]
+    status, found = checks(kinds)
+    assert (status, {kind: bad for kind, (bad, _) in found.items() if bad}) == (0, {})
+    layer = 2 * 24 + (24 * 72 + 72) + (72 * 24 + 24)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [run["parameter_count"] for run in report["smoke"]] == [53 * 24 + 3 * layer + 53] * len(kinds)

@@ -408,8 +408,12 @@ class ObservedModel:
                 own.states[name] = own.states.get(name, 0) + kind.elements
                 self._note_kind(name, kind)
         own.makes_states = own.states.keys() <= _STATES
+        # Of the names of a tied parameter, the holding has one.
+        once = {one.name for one in (*own.holding.shards, *own.holding.outside)}
         self.trace.evidence.parameters = [
-            TrainedParameter(name, _elements(shape), is_trainable=True) for name, shape in own.shapes.items()
+            TrainedParameter(name, _elements(shape), is_trainable=True)
+            for name, shape in own.shapes.items()
+            if name in once
         ]
         self.trace.evidence.held = own.held
 

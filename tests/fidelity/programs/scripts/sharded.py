@@ -74,6 +74,8 @@ class Training:
         torch.manual_seed(self.rank if "seeds" in kind else 0)
         self.generator = torch.Generator().manual_seed(0 if "same samples" in kind else self.rank)
         self.model: Any = Net()
+        if "tied" in kind:
+            self.model.head.weight = self.model.embed.weight
         self.micro_steps = 1 if "one pass" in kind else 2
         if kind.startswith("1"):
             self.shard_first()
