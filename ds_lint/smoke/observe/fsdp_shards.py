@@ -67,6 +67,16 @@ def handles(model: Any) -> Iterator[tuple[str, Any]]:
             yield plain_name(name), handle
 
 
+def overwritten_gradients(model: Any) -> set[int]:
+    """Ids of the parameters whose next gradient is copied over the last one, which nothing has to clear.
+
+    Offloaded units show the last one in their forward pass. Source: ``_offload_grad`` in
+    torch/distributed/fsdp/_runtime_utils.py.
+    """
+    flat = (handle.flat_param for _, handle in handles(model) if handle._offload_params)  # noqa: SLF001
+    return {id(one) for parameter in flat for one in (parameter, *(parameter._params or ()))}  # noqa: SLF001
+
+
 def _flat_units(model: Any) -> Iterator[FsdpUnit]:
     for name, handle in handles(model):
         flat = handle.flat_param

@@ -227,6 +227,7 @@ class ObservedModel:
             self._replay.backward(loss, max(1, self._losses), self.trace.world_size)
             if not self._backwards and self.steps and self._plan.part == TRAIN:
                 stepped = {id(one) for group in self._groups for one in group["params"]}
+                stepped -= fsdp_shards.overwritten_gradients(self.model)
                 own = (one.tensor for one in fsdp_step.tensors_of(self.model))
                 left = (one.grad for one in own if id(one) in stepped)
                 self.own.keeps_gradients |= any(one is not None and bool(local(one).any()) for one in left)

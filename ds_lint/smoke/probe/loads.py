@@ -98,9 +98,10 @@ class LoadedWeights:
         }
         found = {name: one for name, one in dict(state_dict).items() if name in sizes and torch.is_tensor(one)}
         is_small = sum(one.numel() for one in found.values()) <= _MOST
+        plain = {name for name, one in found.items() if type(one) in (torch.Tensor, torch.nn.Parameter)}  # no shards
         return {
             name: [probes.digest(one.to(getattr(torch, dtype))) for dtype in _DTYPES]
-            if is_small and one.numel() == sizes[name]
+            if is_small and name in plain and not one.is_meta and one.numel() == sizes[name]
             else []
             for name, one in found.items()
         }
