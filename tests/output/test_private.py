@@ -23,7 +23,7 @@ HOME_OF_ROOT = os.path.join(os.sep, "root")  # as a whole it would be a path of 
         ("in /home/alice/train.py, of alice", "in ~/train.py, of <user>"),
         ("/Users/bob/x and /nfs/home/dave/x", "~/x and ~/x"),
         (r"C:\Users\erin\ds.json", r"~\ds.json"),
-        (f"{HOME_OF_ROOT}/ds.json, /data/root/x", "~/ds.json, /data/root/x"),
+        (f"{HOME_OF_ROOT}/ds.json, /data{HOME_OF_ROOT}/x", f"~/ds.json, /data{HOME_OF_ROOT}/x"),
         ("/scratch/carol/run_1, carol's run", "/scratch/<user>/run_1, <user>'s run"),
         ("carolina", "carolina"),
         ("gpu-17: step 1, on gpu-17.cluster.example.org", "<host>: step 1, on <host>"),
