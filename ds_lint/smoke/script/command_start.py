@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -182,6 +183,21 @@ def of_inspection(plan: Plan) -> dict[str, str]:
     """The environment of a process of ours that loads what the script has saved."""
     kept = {name: value for name, value in os.environ.items() if name != plans.VARIABLE}
     return {**kept, MARK: plan.kept_folder, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def start_inspection(plan: Plan, module: str, path: str, job: object) -> subprocess.Popen[bytes]:
+    """Start a module of this package in a process of its own, with its job in a file, and its log beside that."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # without room nothing is saved there
+    with open(path, "wb") as file:
+        pickle.dump(job, file)
+    with open(f"{path}.log", "wb") as log:
+        return subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", f"ds_lint.smoke.script.{module}", path],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=of_inspection(plan),
+        )
 
 
 def _wait(process: subprocess.Popen[bytes], lookout: Lookout, others: Elsewhere, deadline: float) -> int | None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
@@ -15,6 +12,7 @@ from ds_lint.smoke.verify import fsdp_arithmetic, fsdp_script, replayed, script_
 from ds_lint.smoke.verify.check import Repetition, ScriptRun, skipped
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
     from ds_lint.smoke.probe.plan import Plan
@@ -35,18 +33,8 @@ def start_inspection(plan: Plan, ranks: list[EngineTrace]) -> subprocess.Popen[b
     one = ranks[0]
     assert one.fsdp is not None  # noqa: S101 - the caller has looked
     folder = os.path.join(plan.kept_folder, f"engine-{one.number}")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, "inspected")
-    with open(path, "wb") as file:
-        pickle.dump({"folder": folder, "divisors": one.fsdp.divisors, "is_on_gpus": one.mode == CUDA}, file)
-    with open(f"{path}.log", "wb") as log:
-        return subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "ds_lint.smoke.script.fsdp_inspection", path],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=command_start.of_inspection(plan),
-        )
+    job = {"folder": folder, "divisors": one.fsdp.divisors, "is_on_gpus": one.mode == CUDA}
+    return command_start.start_inspection(plan, "fsdp_inspection", os.path.join(folder, "inspected"), job)
 
 
 def verified(

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +33,7 @@ from ds_lint.smoke.verify.check import Repetition, ScriptRun
 from ds_lint.smoke.verify.script_steps import CALL_BACKWARD, WITHOUT_BACKWARD
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator, Sequence
 
     from ds_lint.diagnostics.finding import Stage
@@ -364,18 +364,7 @@ class _StartedCommand:
             dtypes={name: digest.partition(" ")[0] for name, digest in one.evidence.live.items()},
             is_compared=one.has_checkpoint and one.evidence.uncompared is None,
         )
-        os.makedirs(kept, exist_ok=True)  # without room nothing is saved there
-        path = os.path.join(kept, "saved")
-        with open(path, "wb") as file:
-            pickle.dump(saved, file)
-        with open(f"{path}.log", "wb") as log:
-            return subprocess.Popen(  # noqa: S603 - ourselves
-                [sys.executable, "-m", "ds_lint.smoke.script.inspection", path],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=command_start.of_inspection(self.plan),
-            )
+        return command_start.start_inspection(self.plan, "inspection", os.path.join(kept, "saved"), saved)
 
     def _without_engine(self, first: CommandEnd, failed: ending.ScriptFailure | None) -> WithoutEngine:
         seen = seen_run(first, None)

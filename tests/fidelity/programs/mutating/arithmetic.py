@@ -59,11 +59,11 @@ def _exchange_nothing(engine):
     def alone(loss, **more):
         with contextlib.ExitStack() as stack:
             for name in ("all_reduce", "reduce", "inference_all_reduce"):
-                stack.enter_context(_replaced(deepspeed.comm, name, kept))
+                stack.enter_context(replaced(deepspeed.comm, name, kept))
             for name in ("reduce_scatter_fn", "reduce_scatter_tensor"):
-                stack.enter_context(_replaced(deepspeed.comm, name, cut))
+                stack.enter_context(replaced(deepspeed.comm, name, cut))
             stack.enter_context(
-                _replaced(deepspeed.runtime.comm.coalesced_collectives, "torch_reduce_scatter_fn", _cut_whole)
+                replaced(deepspeed.runtime.comm.coalesced_collectives, "torch_reduce_scatter_fn", _cut_whole)
             )
             return backward(loss, **more)
 
@@ -75,7 +75,8 @@ def _cut_whole(whole, output, *_arguments, **_more):
 
 
 @contextlib.contextmanager
-def _replaced(record, name, value):
+def replaced(record, name, value):
+    """Another value for an attribute of a record, if it has one, for as long as the block runs."""
     if not hasattr(record, name):
         yield
         return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
+import arithmetic
 import deepspeed
 import deepspeed.comm
 import torch
@@ -288,18 +288,10 @@ def _see_own_overflow_only(engine):
     look = optimizer.has_overflow
 
     def own(*arguments, **more):
-        with _replaced(deepspeed.comm, "all_reduce", lambda *_arguments, **_more: None):
+        with arithmetic.replaced(deepspeed.comm, "all_reduce", lambda *_arguments, **_more: None):
             return look(*arguments, **more)
 
     optimizer.has_overflow = own
-
-
-@contextlib.contextmanager
-def _replaced(record, name, value):
-    before = getattr(record, name)
-    setattr(record, name, value)
-    yield
-    setattr(record, name, before)
 
 
 IN_THE_ENGINE = {

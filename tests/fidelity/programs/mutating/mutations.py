@@ -11,6 +11,7 @@ import arithmetic
 import deepspeed
 import definitions
 import torch
+from arithmetic import replaced
 from deepspeed.runtime.zero import partition_parameters
 
 from ds_lint.smoke.observe import probes
@@ -91,14 +92,6 @@ def _while_measured(change):
 
 
 @contextlib.contextmanager
-def _replaced(record, name, value):
-    before = getattr(record, name)
-    setattr(record, name, value)
-    yield
-    setattr(record, name, before)
-
-
-@contextlib.contextmanager
 def _unsharded_state(engine):
     (state,) = probes.inner_optimizer(engine).state.values()
     before = state["exp_avg"]
@@ -118,18 +111,18 @@ def _lost_state(engine):
 def _unsharded_masters(engine):
     optimizer = engine.optimizer
     doubled = [torch.cat([part, part]) for part in optimizer.single_partition_of_fp32_groups]
-    return _replaced(optimizer, "single_partition_of_fp32_groups", doubled)
+    return replaced(optimizer, "single_partition_of_fp32_groups", doubled)
 
 
 def _masters_in_16_bit(engine):
     optimizer = engine.optimizer
     rounded = [part.bfloat16() for part in optimizer.single_partition_of_fp32_groups]
-    return _replaced(optimizer, "single_partition_of_fp32_groups", rounded)
+    return replaced(optimizer, "single_partition_of_fp32_groups", rounded)
 
 
 def _parameter_in_fp32(engine):
     parameter = next(iter(engine.module.parameters()))
-    return _replaced(parameter, "data", parameter.data.float())
+    return replaced(parameter, "data", parameter.data.float())
 
 
 @contextlib.contextmanager
@@ -141,7 +134,7 @@ def _whole_parameter(engine):
 
 
 def _no_offload(engine):
-    return _replaced(engine.optimizer, "cpu_offload", value=False)
+    return replaced(engine.optimizer, "cpu_offload", value=False)
 
 
 WHILE_MEASURED = {
@@ -152,7 +145,7 @@ WHILE_MEASURED = {
     "parameter in fp32": _parameter_in_fp32,
     "whole parameter": _whole_parameter,
     "offload flag off": _no_offload,
-    "whole gradients": lambda engine: _replaced(engine, "zero_optimization_stage", lambda: 2),  # which it is not
+    "whole gradients": lambda engine: replaced(engine, "zero_optimization_stage", lambda: 2),  # which it is not
 }
 
 # -------------------------------------------------------------------------------------------------------- in the engine
@@ -168,7 +161,7 @@ def _do_not_clip(engine):
     clip = optimizer.unscale_and_clip_grads
 
     def unscale(gradients, norm, *rest):
-        with _replaced(optimizer, "clip_grad", 1e9):
+        with replaced(optimizer, "clip_grad", 1e9):
             return clip(gradients, norm, *rest)
 
     optimizer.unscale_and_clip_grads = unscale
