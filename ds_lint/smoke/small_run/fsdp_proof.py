@@ -178,7 +178,7 @@ def prove(
     checks = verify(plan.expectation, run)
     verdicts = []
     if world is not None and any(one.lacks_fake_group for one in simulated[0].seen):
-        checks.append(fsdp_world.not_simulated(world))
+        checks.append(parts.not_simulated(world.ranks))
     elif world is not None:
         verdicts.append(_verdict_on_world(pool, plan, world, simulated[0]))
     status = worst([check.status for check in checks])

@@ -10,9 +10,9 @@ from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import by_kind
 from ds_lint.record import Record
 from ds_lint.smoke.expected.fsdp_expectation import FsdpExpectation
-from ds_lint.smoke.records.job import FAKE_GROUP, WORLD
+from ds_lint.smoke.records.job import WORLD
+from ds_lint.smoke.small_run.real_world import RANKS_OF_NODE
 from ds_lint.smoke.verify import fsdp_shares
-from ds_lint.smoke.verify.check import skipped
 
 if TYPE_CHECKING:
     from ds_lint.semantics.accelerate.launch import AccelerateLaunch
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ds_lint.smoke.records.fsdp import FsdpEvidence
     from ds_lint.smoke.records.job import Evidence, Job
 
-_RANKS_OF_NODE = 8  # if the number of nodes is unknown
 _OF_WORLD = r"accelerate/(parallelism_config|accelerator|state)\.py|torch/distributed/device_mesh\.py"
 
 
@@ -48,7 +47,7 @@ def expectation_of(config: Config, launch: AccelerateLaunch, ranks: int) -> Fsdp
     nodes = config.facts.nodes
     if nodes is None and _number(launch, "num_processes") == ranks:
         nodes = _number(launch, "num_machines")
-    return FsdpExpectation(launch, ranks, nodes or max(1, ranks // _RANKS_OF_NODE))
+    return FsdpExpectation(launch, ranks, nodes or max(1, ranks // RANKS_OF_NODE))
 
 
 def _number(launch: AccelerateLaunch, name: str) -> int | None:
@@ -63,12 +62,6 @@ def world_of(job: Job, expectation: FsdpExpectation, trained: Evidence) -> FsdpW
     ranks = expectation.ranks
     simulated = job.but(world_size=ranks, mode=FAKE, part=WORLD, ranks_of_node=min(ranks, expectation.ranks_of_node))
     return FsdpWorld(simulated, expectation, trained)
-
-
-def not_simulated(world: FsdpWorld) -> Check:
-    """The check of a world that this torch cannot simulate."""
-    why = f"this torch cannot simulate {world.ranks:,} ranks: it has no {FAKE_GROUP}"
-    return skipped("world", None, why)
 
 
 def refused(world: FsdpWorld, failed: Failure, key: str | None) -> Check | None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.records.failure import Failure, failure
+from ds_lint.smoke.records.job import FAKE_GROUP
+from ds_lint.smoke.verify.check import skipped
 
 if TYPE_CHECKING:
     from ds_lint.smoke.records.job import Evidence, Job, Reference
@@ -44,3 +46,8 @@ def rejected(failed: Failure, key: str | None) -> Check:
         f"the run stops: {failed.message}",
         f"The exception comes from {failed.raised.where}." if failed.raised and failed.raised.where else "",
     )
+
+
+def not_simulated(ranks: int) -> Check:
+    """The check of a world that this torch cannot simulate."""
+    return skipped("world", None, f"this torch cannot simulate {ranks:,} ranks: it has no {FAKE_GROUP}")

@@ -114,7 +114,7 @@ def _prove(pool: Runner, run: RunPlan, on_phase: Callable[[str, str], None] | No
     checks = [*_of_locks(pool, run, observed.train), *verify(OF_SMALL_RUNS, run.expectation, observed)]
     verdicts = []
     if world is not None and any(evidence.lacks_fake_group for evidence in others[0].seen):
-        checks.append(real_world.not_simulated(world))
+        checks.append(parts.not_simulated(world.ranks))
     elif world is not None:
         verdicts.append(_verdict_on_world(pool, run, world, others[0]))
     status = worst([check.status for check in checks])

@@ -15,7 +15,7 @@ from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.smoke.expected.adaptation import of_adapters
 from ds_lint.smoke.expected.expectation import ZERO, Batch, as_dict, ranks_of_a_copy, ranks_of_a_tensor
 from ds_lint.smoke.expected.partitions import partition
-from ds_lint.smoke.records.job import FAKE_GROUP, WORLD
+from ds_lint.smoke.records.job import WORLD
 from ds_lint.smoke.verify.check import skipped
 from ds_lint.smoke.verify.shares import expected_shares, has_plain_states, layout_of, persistent, states_of
 from ds_lint.source.tree import plain
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PORTION = 0.25  # of the free memory, for each of two ranks: other programs may need the rest
 _MOST_MEMORY = 4 * 2**30  # bytes of a rank: to fill more takes too long
 _WHOLE = "parameters that stay whole"
-_RANKS_OF_NODE = 8  # if the number of nodes is unknown
+RANKS_OF_NODE = 8  # if the number of nodes is unknown
 _HPZ, _MICS = (ZERO, "zero_hpz_partition_size"), (ZERO, "mics_shard_size")
 _BATCH = tuple((name,) for name in BATCH_SIZES)
 # Where DeepSpeed raises if a config does not fit the world size, and the keys that this is about.
@@ -80,12 +80,6 @@ class World(Record):
         return found
 
 
-def not_simulated(world: World) -> Check:
-    """The check of a world that this torch cannot simulate."""
-    why = f"this torch cannot simulate {world.ranks:,} ranks: it has no {FAKE_GROUP}"
-    return skipped("world", None, why)
-
-
 def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evidence, ranks: int) -> World:
     """The simulation of this many ranks, after a run of ``job`` on a few ranks has shown that the config works."""
     engine = trained.engine
@@ -111,7 +105,7 @@ def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evid
         accumulates_apart=trained.dtypes.get("gradients", dtypes) != dtypes,
         makes_states=is_as_requested and engine.stage > 0 and _makes_states(expectation),
         memory=_memory() if is_as_requested and len(dtypes) == 1 and not job.has_adapters else None,
-        ranks_of_node=max(1, ranks // nodes) if nodes else min(ranks, _RANKS_OF_NODE),
+        ranks_of_node=max(1, ranks // nodes) if nodes else min(ranks, RANKS_OF_NODE),
     )
     return World(simulated, expectation, changes, trained)
 
