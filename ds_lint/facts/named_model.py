@@ -45,7 +45,7 @@ def _named(sources: list[tuple[ModelSource, bool | None]], launch: Launch, scrip
     class_name = _class_of(sources)
     names = {script_value(source.name, launch, script) for source, _ in sources}
     names = {name if isinstance(name, str) and name else UNKNOWN for name in names}
-    given = [name for name in MODEL_FLAGS if name in launch.arguments]
+    given = [name for name in _flags(launch, script) if name in launch.arguments]
     if len(given) == 1 and (UNKNOWN in names or not names or launch.arguments[given[0]] in names):
         value = launch.arguments[given[0]]
         return NamedModel(value if isinstance(value, str) else None, class_name, given[0])
@@ -55,6 +55,15 @@ def _named(sources: list[tuple[ModelSource, bool | None]], launch: Launch, scrip
     if isinstance(name, str) and not _are_doubtful(sources):
         return NamedModel(name, class_name, *_place_of(sources[0][0], launch, script))
     return NamedModel(None, class_name)
+
+
+def _flags(launch: Launch, script: TrainingScript | None) -> tuple[str, ...]:
+    """The flags that may name the model: of a framework with one of its own, others are about something else.
+
+    ms-swift teaches a model the name that ``--model_name`` gives it.
+    """
+    own = launch.framework.model if script is None and launch.framework is not None else ""
+    return (own,) if own and own in launch.arguments else MODEL_FLAGS
 
 
 def _taken(launch: Launch, script: TrainingScript | None) -> Iterator[tuple[ModelSource, bool | None]]:

@@ -44,9 +44,10 @@ def live_parameters(setup: TrainingSetup) -> Band:
     """Elements of the parameters that are gathered at once, the persistent ones left out; nothing below stage 3.
 
     At the least, the largest module is whole. What is held beside it depends on the order in which the modules run,
-    of which the names tell the most.
+    of which the names tell the most. One rank gathers nothing: a parameter on the GPU is its own partition
+    (``_no_gather_coalesced`` in deepspeed/runtime/zero/partition_parameters.py).
     """
-    if setup.stage < 3 or not setup.tensors:
+    if setup.stage < 3 or not setup.tensors or (setup.shards == 1 and setup.parameter_offload is None):
         return NOTHING
     key = tuple(getattr(setup, name) for name in _DECIDES)
     if key not in _known:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 LAYERS = 3  # that what a layer adds can be separated from what the first one leaves behind
 RANK_TARGETS = {"adapters": None, "adapters-everywhere": "all-linear"}
 ATTENTIONS = ("sdpa", "sdpa-mask", "eager")
+# From these, a class may derive ``head_dim`` and ``num_key_value_heads`` where a config.json leaves them out. Twice as many
+# heads in a hidden size that stays the same: both are other ones then.
+_DECIDING = KEYS["heads"]
 _NO_DROPOUT = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob")  # fused kernels hold nothing for it
 
 
@@ -70,9 +73,11 @@ def default_targets(model_type: str) -> Any:
 
 
 def defaults(family: Family) -> dict[str, Any]:
-    """The values of the keys about sizes that a config.json may leave out."""
+    """The values of the keys about sizes that a config.json may leave out, of those that follow from no other key."""
     values = family.config_class().to_dict()
-    return {key: values[key] for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)}
+    other = family.config_class(**{key: 2 * values[key] for key in _DECIDING if isinstance(values.get(key), int)}).to_dict()
+    named = [key for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)]
+    return {key: values[key] for key in named if key in _DECIDING or other.get(key) == values[key]}
 
 
 def facts(family: Family) -> dict[str, Any]:

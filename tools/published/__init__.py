@@ -1,0 +1,1 @@
+"""What people have published about the memory of their runs, beside what ``ds-lint memory`` says of them."""
