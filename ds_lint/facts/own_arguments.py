@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.frameworks.record import TRUE
+from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.counts import count
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ds_lint.facts import Facts
     from ds_lint.frameworks.record import Framework
+    from ds_lint.knowledge.records import RecipeState
 
 # The longest sequence in scripts, FastChat and run_clm.py: ``max_length`` may be that of generated text, so it is not
 # the first.
@@ -86,6 +88,26 @@ def is_checkpointed_by_default(facts: Facts) -> bool | None:
         given = launch.launch.arguments.get(_CHECKPOINTS)
         return _is_enabled(given) if given is not None or not launch.doubts else None
     return None
+
+
+def default_of_framework(facts: Facts, name: str) -> Any:
+    """What the framework that a launch starts passes for a training argument that its flags leave out.
+
+    None is what transformers has; UNKNOWN if releases of it differ, or if an unknown word may give the argument.
+    """
+    launch = facts.launch
+    if launch is None or launch.recipe is not None or launch.framework is None or launch.doubts:
+        return UNKNOWN
+    record = tables.load("recipes")["frameworks"].get(launch.framework.name)
+    found = {repr(value): value for state in record["states"] for value in [_default_in(state, name)]} if record else {}
+    return next(iter(found.values())) if len(found) == 1 else UNKNOWN
+
+
+def _default_in(state: RecipeState, name: str) -> Any:
+    """The default of some releases of a framework."""
+    if "arguments" in state or name in state["sets"] or name in state["unknown"]:
+        return UNKNOWN
+    return state["defaults"].get(name)
 
 
 def _framework(facts: Facts) -> Framework | None:

@@ -52,6 +52,11 @@ _OF: dict[str, Kept] = {
 }  # fmt: skip
 
 
+def is_known(setup: TrainingSetup) -> bool:
+    """Whether it is known what the optimizer of this setup keeps."""
+    return setup.optimizer in (*_OF, "adafactor", "muon")
+
+
 def kept(setup: TrainingSetup) -> Kept:
     """What the optimizer of this setup keeps of each element of its master weights."""
     name, given = setup.optimizer, setup.optimizer_parameters or {}

@@ -154,9 +154,9 @@ def _to_the_host(setup: TrainingSetup) -> Moment:
 
 
 def _gathered_alone(setup: TrainingSetup) -> Band:
-    """At stage 3, the largest parameter, and the shard of it that comes from the host."""
+    """At stage 3, the largest parameter, and the shard of it that comes from the host; one rank may have it whole."""
     if setup.parameter_offload is None:
-        return _largest(setup)
+        return _largest(setup) if setup.shards > 1 else _largest(setup)._replace(least=0)
     return exactly((setup.largest + -(-setup.largest // setup.ranks)) * setup.width)
 
 
@@ -181,10 +181,15 @@ def _passes(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]
     """The forward and backward pass, beside the states: activations become fewer as gradients become more."""
     activations = _gpu(parts, "activations")
     bucket, filled, largest = _bucket(setup), _filled_bucket(setup), _largest(setup)
-    copied = 0 if setup.ranks == 1 else filled.likely  # flattened to be reduced; one tensor is flat
+    # Flattened to be reduced, at stage 3 by one rank too (``reduce_scatter_coalesced``); one tensor is flat.
+    copied = 0 if setup.ranks == 1 and setup.stage < 3 else filled.likely
     if setup.stage == 3:
-        sent = Band(0, copied, 2 * (filled.most + largest.most))
-        return [{"live": _gpu(parts, "live"), "activations": activations, "buckets": sent}]
+        # The bucket is full for the first time when nothing is left of the logits, and of the layers that filled it; with
+        # checkpointing, the layer that comes next is computed again.
+        live, sent = _gpu(parts, "live"), Band(0, copied, 2 * (filled.most + largest.most))
+        layers = 1 - filled.likely / max(_whole_gradients(setup).likely, 1)
+        left = Band(0, in_layers.likely * (1 if setup.is_checkpointed else layers), in_layers.most)
+        return [{"live": live, "activations": activations}, {"live": live, "activations": left, "buckets": sent}]
     if setup.stage == 2 or (setup.stage == 1 and setup.overlaps_communication):
         mine = _gradients_of(setup)
         kept = mine if setup.accumulation_steps > 1 else NOTHING  # of the micro batches before

@@ -361,6 +361,8 @@ class _PreparedValues:
         if optim is not None and optim.value is not None:
             return str(optim.value).lower()
         is_left_out = training is not None and not {"optim", "adafactor"} & {*training.given, *training.defaults}
+        if own_arguments.default_of_framework(self.config.facts, "optim") is None:
+            is_left_out = training is None or not {"optim", "adafactor"} & training.given.keys()
         return _TRAINERS_OWN if self.config.stack == "trainer" and is_left_out else ""
 
     def offload(self, section: str, stage: int) -> Offload | None:

@@ -9,7 +9,7 @@ from ds_lint.facts.tensors import Tensor
 from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.live import live_parameters, modules
 from ds_lint.memory.partition import persistent
-from ds_lint.memory.setup import TrainingSetup
+from ds_lint.memory.setup import Offload, TrainingSetup
 
 TENSORS = (
     Tensor("embed.weight", 5000),
@@ -35,11 +35,17 @@ SETUP = TrainingSetup(
 
 
 def test_one_module_is_whole_without_prefetch():
-    assert live_parameters(SETUP) == Band(5000, 5000, 10000)
+    assert live_parameters(SETUP) == Band(5000, 5000, 10500)
 
 
 def test_what_is_used_again_soon_stays():
-    assert live_parameters(SETUP._replace(max_reuse_distance=10**9)) == Band(5000, 12000, 12000)
+    assert live_parameters(SETUP._replace(max_reuse_distance=10**9)) == Band(10800, 12000, 12000)
+
+
+def test_one_rank_gathers_what_lies_in_host_memory():
+    alone = SETUP._replace(ranks=1, max_reuse_distance=10**9, prefetch_bucket=1)
+    assert live_parameters(alone) == NOTHING
+    assert live_parameters(alone._replace(parameter_offload=Offload("cpu"))) == Band(5000, 12000, 12000)
 
 
 LLAMA = {
@@ -97,4 +103,4 @@ def test_layers_by_kind_are_told_apart():
     experts = tuple(Tensor(f"layers.0.mlp.experts.{one}.up.weight", 100) for one in range(8))
     assert len(modules(experts)) == 8
     assert len(modules(experts, are_experts_one=True)) == 1
-    assert live_parameters(SETUP._replace(tensors=experts, persistence_threshold=0))[:2] == (100, 800)
+    assert live_parameters(SETUP._replace(tensors=experts, persistence_threshold=0))[:2] == (720, 800)

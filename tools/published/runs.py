@@ -46,6 +46,11 @@ class PublishedRun(NamedTuple):
         """Whether the run was out of memory."""
         return bool(self.fields.get("fails", False))
 
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether a fact that decides about activations is missing, so that what is said is the least that it takes."""
+        return "launch" not in self.fields and "length" not in self.fields and self.fields["measure"] == "process"
+
 
 def runs() -> list[PublishedRun]:
     """All of them, in the order of the file."""
