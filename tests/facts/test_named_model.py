@@ -166,3 +166,9 @@ def test_a_file_that_the_script_loads_has_the_name(tmp_path):
     assert named_model(launch, read_training_script(script, str(tmp_path / "train.py"))).name == "gpt2-xl"
     changed = script.replace("yaml'))\n", "yaml'))\ncfg['model'] = pick()\n")
     assert named_model(launch, read_training_script(changed, str(tmp_path / "train.py"))).name is None
+
+
+def test_a_framework_has_a_field_of_its_own_for_the_model():
+    command = "swift sft --model Qwen/Qwen2.5-7B --model_name my-robot --deepspeed zero2"  # which is the name that it learns
+    (launch,) = launches_in(command, "run.sh", lambda _: None).launches
+    assert named_model(launch, None)[:1] == ("Qwen/Qwen2.5-7B",)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ds_lint.facts import Facts, own_arguments, training
+from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.training_recipe import TrainingRecipe
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.scripts import launches_in
 from ds_lint.source import yaml
+from ds_lint.source.document import Document
 
 LLAMA_FACTORY = "stage: sft\nfinetuning_type: lora\ntemplate: llama3\ndataset: identity\ncutoff_len: 4096\n"
 
@@ -102,3 +106,17 @@ def test_llama_factory_checkpoints_activations_unless_it_is_told_not_to(more, is
 def test_other_frameworks_leave_it_to_the_training_arguments():
     assert own_arguments.is_checkpointed(with_recipe("base_model: a\nsequence_len: 8\n", "axolotl")) is None
     assert own_arguments.is_checkpointed(facts_of("--bf16")) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [
+        ("trl sft --model_name_or_path x", None),  # as transformers has it
+        ("trl sft --model_name_or_path x $MORE", UNKNOWN),  # which may be --optim
+        ("deepspeed train.py --model_name_or_path x", UNKNOWN),
+    ],
+)
+def test_the_optimizer_of_a_framework_whose_flags_name_none(command, default):
+    (launch,) = launches_in(command, "run.sh", lambda _: None).launches
+    facts = Facts().with_launch(LaunchFacts(launch, Document("run.sh", command, None, []), None))
+    assert own_arguments.default_of_framework(facts, "optim") is default
