@@ -155,7 +155,7 @@ def test_a_launch_tells_everything(memory, described):
     said = memory("run.sh:2")
     assert (said.status, said.err) == (0, "")
     assert said.out.startswith("conf/z3.json: ZeRO stage 3 with optimizer offload to CPU, bf16, ")
-    assert "; micro batch 4; sequence length 2048; activation checkpointing; launched at run.sh:2" in said.out
+    assert "; micro batch 4; sequence length up to 2048; activation checkpointing; launched at run.sh:2" in said.out
     found = described("run.sh:2")
     assert (found["path"], found["launch"]) == ("conf/z3.json", "run.sh:2")
     known = {name: found["setup"][name] for name in ("parameters", "ranks", "micro_batch", "sequence_length")}

@@ -38,7 +38,6 @@ _AS_TRANSFORMERS = {
 }
 _CHECKPOINTS = "gradient_checkpointing"
 _FALSE = (None, False, "false", "False", UNKNOWN)
-_FUSING = ("torch_compile", *(name for one in FRAMEWORKS.values() for name in one.fusing))
 
 
 def sequence_length(facts: Facts) -> int | None:
@@ -48,13 +47,13 @@ def sequence_length(facts: Facts) -> int | None:
     framework = _framework(facts)
     own = framework.lengths if framework is not None else ()
     names = (*own, *_LENGTHS_OF_FRAMEWORKS, *_LENGTHS)
-    return next((length for name in names for value in _values(facts, name) if (length := _count(value))), None)
+    return next((length for name in names for value in values(facts, name) if (length := _count(value))), None)
 
 
 def attention(facts: Facts) -> str | None:
     """How attention is computed, as transformers names it: eager, sdpa or flash_attention_2; None if it is unknown."""
     for name, kind in _ATTENTIONS.items():
-        for value in _values(facts, name):
+        for value in values(facts, name):
             if kind and value in TRUE:
                 return kind
             if not kind and isinstance(value, str) and value in _AS_TRANSFORMERS:
@@ -124,15 +123,10 @@ def _is_enabled(value: Any) -> bool | None:
 
 def _is_given(facts: Facts, flag: str) -> bool:
     """Whether an argument of the script is given as true."""
-    return any(value in TRUE for value in _values(facts, flag))
+    return any(value in TRUE for value in values(facts, flag))
 
 
-def may_fuse(facts: Facts) -> bool:
-    """Whether kernels that keep less than those of the model's own class may be used, such as those of Liger."""
-    return any(value not in _FALSE for name in _FUSING for value in _values(facts, name))
-
-
-def _values(facts: Facts, name: str) -> Iterator[Any]:
+def values(facts: Facts, name: str) -> Iterator[Any]:
     """The values of an argument: what the user gives, the recipe, the launch."""
     if facts.training is not None and name in facts.training.others:
         yield facts.training.others[name].value

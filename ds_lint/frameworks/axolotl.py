@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
-from ds_lint.frameworks.record import TRUE, AdapterFields, Aligned, Framework, Program
+from ds_lint.frameworks.record import (
+    CUT_LOSS,
+    LIGER_LOSS,
+    LIGER_MLP,
+    LIGER_NORMS,
+    TRUE,
+    AdapterFields,
+    Aligned,
+    Framework,
+    Program,
+)
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import FieldValues, GivenFields
@@ -82,6 +92,18 @@ AXOLOTL = Framework(
     is_reentrant=True,  # ``normalize_config`` in axolotl/utils/config/__init__.py sets ``use_reentrant``
     lengths=("sequence_len",),
     attentions={"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"},
+    fusing=(
+        *("activation_offloading", "layer_offloading", "lora_mlp_kernel", "lora_o_kernel", "lora_qkv_kernel"),
+        *("tiled_mlp", "unsloth_cross_entropy_loss", "unsloth_lora_mlp", "unsloth_lora_o", "unsloth_lora_qkv"),
+    ),
+    # axolotl/integrations/liger and axolotl/integrations/cut_cross_entropy
+    kernels={
+        "liger_rms_norm": LIGER_NORMS,
+        "liger_glu_activation": LIGER_MLP,
+        "liger_fused_linear_cross_entropy": LIGER_LOSS,
+        "cut_cross_entropy": CUT_LOSS,
+    },
+    packing=("sample_packing", "pad_to_sequence_len"),
     splitting=("context_parallel_size", "tensor_parallel_size"),
     sequences=("sequence_parallel_degree",),
     ignores_unknown=True,  # pydantic's default for unknown fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
-from ds_lint.frameworks.record import ALL, AdapterFields, Aligned, Framework, Program
+from ds_lint.frameworks.record import ALL, LIGER, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import GivenFields
@@ -63,7 +63,10 @@ LLAMA_FACTORY = Framework(
     checkpoints_unless="disable_gradient_checkpointing",  # ``prepare_model_for_training`` in checkpointing.py
     lengths=("cutoff_len",),
     attentions={"flash_attn": ""},
-    fusing=("enable_liger_kernel", "use_unsloth"),
+    fusing=("use_unsloth", "use_unsloth_gc"),
+    kernels={"enable_liger_kernel": LIGER},  # ``apply_liger_kernel`` in llamafactory/model/model_utils/liger_kernel.py
+    packing=("packing", "neat_packing"),
+    packed_by=("stage", "pt"),  # ``get_train_args`` in llamafactory/hparams/parser.py
     # ``read_args`` in src/llamafactory/hparams/parser.py: OmegaConf.from_cli, and OmegaConf.load for yaml.safe_load
     pairs_since="0.9.3",
     keys_once=("0.9.4", ""),

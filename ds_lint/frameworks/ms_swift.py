@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
-from ds_lint.frameworks.record import ALL, NO_WEIGHT, AdapterFields, Aligned, Framework, Program
+from ds_lint.frameworks.record import ALL, LIGER, NO_WEIGHT, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import FieldValues, GivenFields
@@ -79,7 +79,8 @@ MS_SWIFT = Framework(
     checkpoints_by_default=True,  # swift/trainers/arguments.py
     lengths=("max_length",),
     attentions={"attn_impl": ""},
-    fusing=("use_liger_kernel",),
+    kernels={"use_liger_kernel": LIGER},
+    packing=("packing",),
     splitting=("deepspeed_autotp_size",),
     sequences=("sequence_parallel_size",),
     takes_recipe_as_flags=True,  # swift/cli/main.py

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TRUE = (True, "True", "true", "1")
 OFF = (None, False, "False", "false", "0")
+# Which kernels a field replaces: all that Liger has, some of the layers, those of the loss; and by those of whom.
+LIGER, LIGER_NORMS, LIGER_MLP, LIGER_LOSS, CUT_LOSS = "liger", "liger-norms", "liger-mlp", "liger-loss", "cut-loss"
 NO_WEIGHT = (0, 0.0, "0", "0.0")  # of a reference model in the loss
 ALL = "all"  # the names of all linear layers, which frameworks collect and pass to peft one by one
 
@@ -114,7 +116,10 @@ class Framework(NamedTuple):
     sets_leaf_modules: bool = True  # of many models
     lengths: tuple[str, ...] = ()  # the fields with the longest sequence
     attentions: Mapping[str, str] = {}  # the fields that choose how attention is computed, each with what it chooses
-    fusing: tuple[str, ...] = ()  # the fields with which it uses kernels that keep less than those of transformers
+    fusing: tuple[str, ...] = ()  # the fields with which it keeps less in ways of which there is no figure
+    kernels: Mapping[str, str] = {}  # the fields with which it replaces kernels of transformers, each with which
+    packing: tuple[str, ...] = ()  # the fields with which each sequence is as long as the longest
+    packed_by: tuple[str, str] = ("", "")  # the field, and its value, with which they are unless ``packing`` is off
     splitting: tuple[str, ...] = ()  # the fields by whose number the model is divided among ranks
     sequences: tuple[str, ...] = ()  # and each sequence
     fields: FieldLayout | None = None  # what its parser takes

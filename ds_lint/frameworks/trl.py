@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.frameworks.layout import PresetLayout, SourceLayout, SourcePart
-from ds_lint.frameworks.record import NO_WEIGHT, OFF, TRUE, AdapterFields, Aligned, Framework, Program
+from ds_lint.frameworks.record import LIGER, NO_WEIGHT, OFF, TRUE, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import FieldValues, GivenFields
@@ -112,5 +112,7 @@ TRL = Framework(
     sets_leaf_modules=False,
     lengths=("max_seq_length", "max_length"),
     attentions={"attn_implementation": ""},
-    fusing=("use_liger", "use_liger_kernel"),
+    fusing=("activation_offloading",),
+    kernels={"use_liger": LIGER, "use_liger_kernel": LIGER},
+    packing=("packing",),
 )  # fmt: skip

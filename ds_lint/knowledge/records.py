@@ -392,12 +392,23 @@ class ActivationVariant(TypedDict):
 _MeasuredActivations = TypedDict("_MeasuredActivations", {"class": str})
 
 
-class MeasuredActivations(_MeasuredActivations):
-    """What a training step of a model type holds beside the model states, by the way to train."""
-
+class _DescribedActivations(_MeasuredActivations):
     attention: str
     defaults: dict[str, int]  # of the keys of config.json about sizes
     dropouts: dict[str, bool]  # the keys of config.json about dropout, and whether they were on
+    variants: dict[str, ActivationVariant]
+
+
+class MeasuredActivations(_DescribedActivations, total=False):
+    """What a training step of a model type holds beside the model states, by the way to train."""
+
+    older: list[OlderActivations]  # the newest first
+
+
+class OlderActivations(TypedDict):
+    """The variants that hold something else in releases of transformers before one; in still older ones, too."""
+
+    before: str
     variants: dict[str, ActivationVariant]
 
 
@@ -407,6 +418,7 @@ class Activations(TypedDict):
     transformers: str
     torch: str
     peft: str
+    liger: str
     measured: str
     models: dict[str, MeasuredActivations]
 

@@ -7,24 +7,31 @@ that was not measured gets the spread of those that were.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import tables
 from ds_lint.memory.band import Band
 from ds_lint.memory.quantities import quantities, sizes
+from ds_lint.targets.releases import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.knowledge.records import ActivationForm, JsonObject, MeasuredActivations
+    from ds_lint.knowledge.records import ActivationForm, ActivationVariant, JsonObject, MeasuredActivations
 
 _SLACK = 0.04  # of a model type that was measured: tools/activations writes nothing that is further off
 _TWO_STACKS = 0.25  # of a T5: batches of one sequence were up to 19% above what is likely, and 32 bit further
 _OTHER_DROPOUT = 0.2  # if dropout is on where it was measured off, or off where on
 _ANOTHER_TYPE = 0.3  # beyond the spread of the model types that were measured
 _PLACES = {None: ("adapters", "adapters-everywhere"), False: ("adapters",), True: ("adapters-everywhere",)}
+PLAIN, LIGER = "transformers", "liger"  # whose kernels compute the layers
 _LOGITS = "token*vocabulary"
+_CHUNK = "chunk*vocabulary"  # of the logits, in Liger's loss
+_HEAD = "vocabulary*hidden"
+_CUT = {"token*hidden": 2, "token*one": 8}  # of a loss without logits: the gradient of its input, and two sums in fp32
+# Some releases of Liger add each chunk's gradient of the head to their sum as a matrix in 16 bit, and in 32 bit
+# (``grad_weight += torch.mm(...).float()`` in ops/fused_linear_cross_entropy.py); newer ones add in place.
+_SUMMED = 6
 _DROPPED = 3  # bytes: of each element that dropout has before an adapter, in 16 bit, with its mask
 
 
@@ -48,6 +55,11 @@ class Pass(NamedTuple):
     is_checkpointed: bool | None = None
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    kernels: str | None = None  # of the layers: those of transformers or of liger
+    loss: str | None = None  # logits: of all tokens at once; fused: in chunks, by Liger; cut: never in memory
+    is_packed: bool = False  # sequences of a batch have one length, so that none is padded
+    sums_head_gradients: bool = False  # as some releases of Liger do
+    transformers: str | None = None  # the release; None is the newest
 
 
 def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool = False) -> Band | None:
@@ -57,15 +69,16 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
     config = _text_part(architecture)
-    store = _without_logits() if are_logits_freed else tables.load("activations")["models"]
+    store = tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
-        return _band_of(measured, config, computed)
+        return _band_of(measured, config, computed, are_logits_freed=are_logits_freed)
     known = sizes(config, {})
     if known is None:
         return None
-    kin = [one for one in store.values() if _kind(one["defaults"]) == _kind((*known, *config))]
-    bands = [band for one in kin if (band := _band_of(one | {"dropouts": {}}, config, computed)) is not None]
+    kin = [one | {"dropouts": {}} for one in store.values() if _kind(one["defaults"]) == _kind((*known, *config))]
+    found = [_band_of(one, config, computed, are_logits_freed=are_logits_freed) for one in kin]
+    bands = [band for band in found if band is not None]
     if not bands:
         return None
     return Band(
@@ -73,21 +86,6 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
         _median(band.likely for band in bands),
         max(band.most for band in bands) * (1 + _ANOTHER_TYPE),
     )
-
-
-@cache
-def _without_logits() -> dict[str, MeasuredActivations]:
-    """The measured models without the moments at which the logits and what the loss makes of them are there."""
-    return {
-        name: one
-        | {
-            "variants": {
-                kind: variant | {"peaks": [form for form in variant["peaks"] if _LOGITS not in form] or [{}]}
-                for kind, variant in one["variants"].items()
-            }
-        }
-        for name, one in tables.load("activations")["models"].items()
-    }
 
 
 def _median(values: Iterable[float]) -> float:
@@ -114,47 +112,68 @@ class _Way(NamedTuple):
 
     attention: str
     is_checkpointed: bool
+    kernels: str
+    loss: str
 
 
-def _band_of(measured: MeasuredActivations, config: JsonObject, computed: Pass) -> Band | None:
+def _band_of(
+    measured: MeasuredActivations, config: JsonObject, computed: Pass, *, are_logits_freed: bool
+) -> Band | None:
     """The band of one model type over all ways to compute that are possible."""
     known = sizes(config, measured["defaults"])
     if known is None or not _are_adapters_known(measured, computed.adapters):
         return None
     rank = computed.adapters.rank if computed.adapters else 0
     counted = quantities(known, computed.micro_batch, computed.sequence_length, rank)
-    model = _Model(measured, counted, (known["layers"], known.get("decoder_layers", known["layers"])))
+    layers = (known["layers"], known.get("decoder_layers", known["layers"]))
+    model = _Model(measured, counted, layers, computed, are_logits_freed=are_logits_freed)
     likely_way, ways = _ways(measured, computed)
-    bands = [model.band(way, computed) for way in ways]
-    likely = model.band(likely_way, computed).likely
+    bands = [model.band(way) for way in ways]
+    likely = model.band(likely_way).likely
     slack = _TWO_STACKS if "decoder_layers" in known else _SLACK
     slack += _OTHER_DROPOUT if _has_other_dropout(measured, config) else 0
-    width = 4 if computed.dtype == "fp32" else 2
-    most = max(band.most for band in bands) + width * counted[_LOGITS]
-    return Band(min(band.least for band in bands) * (1 - slack), likely, most * (1 + slack))
+    return Band(min(band.least for band in bands) * (1 - slack), likely, max(band.most for band in bands) * (1 + slack))
 
 
 def _ways(measured: MeasuredActivations, computed: Pass) -> tuple[_Way, list[_Way]]:
     """The likely way to compute, and all that are possible."""
-    attention, *others = _attentions(measured, computed)
     checks = [computed.is_checkpointed] if computed.is_checkpointed is not None else [False, True]
-    return _Way(attention, checks[0]), [_Way(kind, check) for kind in (attention, *others) for check in checks]
+    every = [
+        _Way(attention, check, kernels, loss)
+        for attention in _attentions(measured, computed)
+        for check in checks
+        for kernels, loss in _kernels(measured, computed)
+    ]
+    return every[0], every
+
+
+def _kernels(measured: MeasuredActivations, computed: Pass) -> list[tuple[str, str]]:
+    """The kernels of the layers and of the loss that are possible, the likely ones first."""
+    has_liger = any(LIGER in name.split() for name in measured["variants"])
+    layers = [computed.kernels] if computed.kernels is not None else [PLAIN, LIGER]
+    if not has_liger:  # which leaves the classes that it does not know as they are
+        layers = [PLAIN]
+    found = []
+    for kernels in layers:
+        usual = "fused" if kernels == LIGER else "logits"
+        losses = [computed.loss] if computed.loss is not None else [usual, "cut"]
+        found += [(kernels, "logits" if loss == "fused" and not has_liger else loss) for loss in losses]
+    return found
 
 
 def _attentions(measured: MeasuredActivations, computed: Pass) -> list[str]:
     """The kinds of attention that are possible, the likely one first.
 
-    Sequences of one batch that differ in length need a mask, with which transformers repeats keys and values. What
-    flash attention keeps is what the fused kernels of torch keep (not measured: there was no GPU).
+    Sequences of one batch that differ in length need a mask, with which transformers repeats keys and values. Flash
+    attention gets them without what is padded instead, one after the other.
     """
-    if measured["attention"] == "eager":
+    if measured["attention"] == "eager" or computed.attention == "eager":
         return ["eager"]
-    fused = ["sdpa-mask", "sdpa"] if computed.micro_batch > 1 else ["sdpa", "sdpa-mask"]
-    if computed.attention == "eager":
-        return ["eager"]
-    if computed.attention is None:
-        return [*fused, "eager"]
-    return fused if computed.attention == "sdpa" else ["sdpa", "sdpa-mask"]
+    needs_mask = computed.micro_batch > 1 and not computed.is_packed
+    if computed.attention == "flash_attention_2":
+        return ["flash-unpadded", "flash"] if needs_mask else ["flash", "flash-unpadded"]
+    fused = ["sdpa-mask", "sdpa"] if needs_mask else ["sdpa", "sdpa-mask"]
+    return fused if computed.attention == "sdpa" else [*fused, "eager"]
 
 
 def _has_other_dropout(measured: MeasuredActivations, config: JsonObject) -> bool:
@@ -178,48 +197,94 @@ def _are_adapters_known(measured: MeasuredActivations, adapters: AdaptedLayers |
 
 
 class _Model:
-    """The measured variants of a model type at the sizes of one model and one batch."""
+    """The measured variants of a model type at the sizes of one model and one batch, computed in one dtype."""
 
-    def __init__(self, measured: MeasuredActivations, counted: dict[str, int], layers: tuple[int, int]) -> None:
-        self._variants = measured["variants"]
+    def __init__(
+        self,
+        measured: MeasuredActivations,
+        counted: dict[str, int],
+        layers: tuple[int, int],
+        computed: Pass,
+        *,
+        are_logits_freed: bool,
+    ) -> None:
+        self._variants = variants(measured, computed.transformers)
         self._usual = measured["attention"]
         self._counted = counted
         self._layers = layers
+        self._computed = computed
+        self._are_logits_freed = are_logits_freed
 
-    def band(self, way: _Way, computed: Pass) -> Band:
-        """What a way to compute holds."""
-        full = self._full(way)
-        if computed.adapters is not None:
-            return self._with_adapters(way, computed.adapters, computed.dtype)
-        return self._in_fp32(way) if computed.dtype == "fp32" else Band(full, full, full)
+    def band(self, way: _Way) -> Band:
+        """What a way to compute holds; the most includes what not every release or script holds beside it."""
+        adapters, dtype = self._computed.adapters, self._computed.dtype
+        if adapters is not None:
+            found = self._with_adapters(way, adapters)
+        elif dtype == "fp32":
+            found = self._in_fp32(way)
+        else:
+            full = self._full(way)
+            found = Band(full, full, full)
+        if way.attention == "flash-unpadded":
+            found = found.plus(self._unpadded(way))
+        width = 4 if dtype == "fp32" else 2
+        if way.loss == "logits":  # a script may keep them
+            found = found._replace(most=found.most + width * self._counted[_LOGITS])
+        sums_gradients = way.loss == "fused" and adapters is None and self._computed.sums_head_gradients
+        if sums_gradients and not self._are_logits_freed:
+            at_the_loss = self._at_the_loss(way) + _SUMMED * self._counted[_HEAD]
+            found = found._replace(most=max(found.most, at_the_loss))
+        return found
+
+    def _unpadded(self, way: _Way) -> Band:
+        """Flash attention without what is padded: its output once more, padded, and its inputs for a moment.
+
+        Source: ``_upad_input`` and ``pad_input`` in transformers/modeling_flash_attention_utils.py.
+        """
+        query, key = (2 * self._counted[name] for name in ("token*query", "token*key"))
+        kept = query * (1 if way.is_checkpointed else max(self._layers))
+        return Band(0, kept, kept + query + 2 * key)
 
     def _full(self, way: _Way) -> float:
-        found = self._peak(way.attention, way.is_checkpointed)
-        if found is None:  # a class that takes no mask, say
-            found = self._peak(self._usual, way.is_checkpointed)
-        return found if found is not None else max(self._all_peaks(way.is_checkpointed))
+        """What training of all weights in 16 bit holds."""
+        found = self._peak(way)
+        if found is None:  # a class that takes no mask, say, or kernels that were not measured with this attention
+            found = usual = self._peak(way._replace(attention=self._usual))
+            plain, other = (
+                self._peak(_Way(kind, way.is_checkpointed, PLAIN, way.loss)) for kind in (self._usual, way.attention)
+            )
+            if usual is not None and plain is not None and other is not None:
+                found = usual + other - plain
+        return found if found is not None else max(self._all_peaks(is_checkpointed=way.is_checkpointed))
 
     def _in_fp32(self, way: _Way) -> Band:
         """In 32 bit, tensors are twice as large as in 16 bit, and copies in 32 bit are not made."""
         full = self._full(way)
-        usual = self._peak(self._usual, way.is_checkpointed, "fp32")
+        alike = _Way(self._usual, way.is_checkpointed, PLAIN, way.loss)
+        usual = self._peak(alike, "fp32")
         if usual is None:
             return Band(full, 1.6 * full, 2 * full)
-        more = full - self._full(_Way(self._usual, way.is_checkpointed))
+        more = full - self._full(alike)
         bounds = sorted((more, 2 * more))
-        return Band(usual + bounds[0], usual + 1.5 * more, usual + bounds[1])
+        least = max(full, usual + bounds[0])
+        return Band(least, max(least, usual + 1.5 * more), max(least, usual + bounds[1]))
 
-    def _with_adapters(self, way: _Way, adapters: AdaptedLayers, dtype: str) -> Band:
+    def _with_adapters(self, way: _Way, adapters: AdaptedLayers) -> Band:
         """Weights that are frozen keep no input; the kind of attention makes the difference that it always makes."""
-        more = self._full(way) - self._full(_Way(self._usual, way.is_checkpointed))
+        usual = way._replace(attention=self._usual)
+        more = self._full(way) - self._full(usual)
         found = []
         for name in _PLACES[adapters.is_everywhere]:
-            low = self._of(_named(self._usual, way.is_checkpointed, name)) + more
+            base = self._peak(usual, name)
+            if base is None:  # Liger's kernels without a figure of adapters
+                plain = _Way(self._usual, way.is_checkpointed, PLAIN, way.loss)
+                base = (self._peak(plain, name) or 0) + min(0, self._full(usual) - self._full(plain))
+            low = base + more
             high = low + self._dropped(way, is_everywhere=name == "adapters-everywhere")
             found.append((high if adapters.has_dropout else low, low if adapters.has_dropout is False else high))
         least, most = min(low for low, _ in found), max(high for _, high in found)
         likely = min(high for _, high in found) if adapters.has_dropout else found[0][0]
-        return Band(least, 1.6 * likely, 2 * most) if dtype == "fp32" else Band(least, likely, most)
+        return Band(least, 1.6 * likely, 2 * most) if self._computed.dtype == "fp32" else Band(least, likely, most)
 
     def _dropped(self, way: _Way, *, is_everywhere: bool) -> float:
         """What dropout before the adapters keeps: its output and a mask, for each layer that has an adapter."""
@@ -229,20 +294,70 @@ class _Model:
             inputs = 5 * hidden + query + self._counted["token*intermediate"]
         return _DROPPED * inputs * (1 if way.is_checkpointed else max(self._layers))
 
-    def _all_peaks(self, is_checkpointed: bool) -> Iterator[float]:
+    def _all_peaks(self, *, is_checkpointed: bool) -> Iterator[float]:
         for name in self._variants:
             if ("checkpointed" in name) is is_checkpointed:
-                yield self._of(name)
+                yield self._held(name) + max(map(self._bytes, self._peaks(name)))
 
-    def _peak(self, attention: str, is_checkpointed: bool, *words: str) -> float | None:
-        name = _named(attention, is_checkpointed, *words)
-        return self._of(name) if name in self._variants else None
+    def _peak(self, way: _Way, *words: str) -> float | None:
+        """The most that a variant holds at once: every layer, and the highest moment; None if it was not measured."""
+        name = _variant(way, *words)
+        if name not in self._variants:
+            return None
+        moments = [form for form in self._peaks(name) if not _is_of_loss(form)]
+        if not self._are_logits_freed:
+            moments += self._of_loss(way, *words)
+        return self._held(name) + max(map(self._bytes, moments or [{}]))
 
-    def _of(self, name: str) -> float:
-        """The most that a variant holds at once: every layer, and the highest moment."""
-        variant = self._variants[name]
-        stacks = zip(self._layers, variant["layers"], strict=False)
-        return max(map(self._bytes, variant["peaks"])) + sum(count * self._bytes(layer) for count, layer in stacks)
+    def _at_the_loss(self, way: _Way) -> float:
+        """What a way holds while the loss is computed."""
+        name = _variant(way)
+        if name not in self._variants:
+            name = _variant(way._replace(attention=self._usual))
+        return self._held(name) + max(map(self._bytes, self._of_loss(way)), default=0)
+
+    def _of_loss(self, way: _Way, *words: str) -> list[ActivationForm]:
+        """The moments at which the loss is computed, which are the same whatever kernels the layers have."""
+        kernels = LIGER if way.loss == "fused" else PLAIN
+        name = _variant(way._replace(kernels=kernels), *words)
+        if name not in self._variants:
+            name = _variant(way._replace(kernels=kernels, attention=self._usual), *words)
+        forms = [form for form in self._peaks(name) if _is_of_loss(form)] if name in self._variants else []
+        if way.loss != "cut":
+            return forms
+        left = [{name: number for name, number in form.items() if name != _LOGITS} for form in forms]
+        return [{name: form.get(name, 0) + _CUT.get(name, 0) for name in (*form, *_CUT)} for form in left]
+
+    def _peaks(self, name: str) -> list[ActivationForm]:
+        return self._variants[name]["peaks"]
+
+    def _held(self, name: str) -> float:
+        """What all layers of a variant hold."""
+        stacks = zip(self._layers, self._variants[name]["layers"], strict=False)
+        return sum(count * self._bytes(layer) for count, layer in stacks)
 
     def _bytes(self, form: ActivationForm) -> float:
         return sum(number * self._counted[name] for name, number in form.items())
+
+
+def _variant(way: _Way, *words: str) -> str:
+    """The name in the store of a way to compute."""
+    attention = "sdpa" if way.attention.startswith("flash") else way.attention  # which keep the same
+    return _named(attention, way.is_checkpointed, *words, *([LIGER] if way.kernels == LIGER else []))
+
+
+def _is_of_loss(form: ActivationForm) -> bool:
+    """Whether a moment is one at which there are logits, all or some of them."""
+    return _LOGITS in form or _CHUNK in form
+
+
+def variants(measured: MeasuredActivations, release: str | None) -> dict[str, ActivationVariant]:
+    """The variants of a model type as a release of transformers computes them; of the newest one if None."""
+    found = measured["variants"]
+    at = numbers_of(release) if release is not None else None
+    if at is None:  # or one that is no release, such as a candidate
+        return found
+    for older in measured.get("older", ()):  # the newest first
+        if at < (numbers_of(older["before"]) or ()):
+            found = found | older["variants"]
+    return found

@@ -48,13 +48,13 @@ def of_gpu(config: Config) -> Needs | None:
     found = setup.of(config, ranks=_COUNTLESS)
     if found is not None and config.facts.sequence_length is None:
         found = found._replace(sequence_length=None)
-    return _needs(config, found)
+    return _needs(config, _with_any_kernels(found))
 
 
 @once
 def of_gpu_at_full_length(config: Config) -> Needs | None:
     """The same if every sequence is as long as the arguments of the script allow."""
-    return _needs(config, setup.of(config, ranks=_COUNTLESS))
+    return _needs(config, _with_any_kernels(setup.of(config, ranks=_COUNTLESS)))
 
 
 @once
@@ -76,6 +76,13 @@ def of_gpu_without_offload(config: Config) -> Estimate | None:
         return None
     needed = _estimate(found._replace(optimizer_offload=None, parameter_offload=None))
     return needed if "activations" in needed.parts else None
+
+
+def _with_any_kernels(found: TrainingSetup | None) -> TrainingSetup | None:
+    """A setup whose kernels may be any, also such as keep nothing, if nothing shows them."""
+    if found is None or found.kernels.layers is not None:
+        return found
+    return found._replace(kernels=found.kernels._replace(others=("unknown kernels",)))
 
 
 def _needs(config: Config, found: TrainingSetup | None) -> Needs | None:

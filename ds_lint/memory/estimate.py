@@ -87,6 +87,11 @@ def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Ban
         setup.is_checkpointed,
         setup.attention,
         setup.adapters,
+        setup.kernels.layers,
+        setup.kernels.loss,
+        setup.is_packed,
+        setup.kernels.sums_head_gradients,
+        setup.transformers,
     )
     found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
     if found is not None and setup.sequence_ranks > 1:  # the script divides sequences of any length
@@ -95,7 +100,12 @@ def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Ban
         found = found if divided is None else divided._replace(most=found.most)
     if found is None:
         return None
-    return _widened(setup, found if setup.keeps_all_activations else found._replace(least=0))
+    if setup.kernels.others or setup.computes_own_loss:
+        found = found._replace(least=0)
+    elif not setup.is_length_known:  # the longest of all that the run sees may be of any length
+        shortest = activations(setup.architecture, computed._replace(sequence_length=1), are_logits_freed=True)
+        found = found._replace(least=min(found.least, shortest.least if shortest is not None else 0))
+    return _widened(setup, found)
 
 
 def _widened(setup: TrainingSetup, found: Band) -> Band:

@@ -100,7 +100,14 @@ def quantities(sizes: dict[str, int], micro_batch: int, sequence_length: int, ra
         "position*hidden": sequence_length * sizes["hidden"],
         "position": sequence_length,
         "vocabulary*hidden": sizes["vocabulary"] * sizes["hidden"],
+        "chunk*vocabulary": _chunk(tokens, sizes["vocabulary"], sizes["hidden"]) * sizes["vocabulary"],
         "experts*hidden": a_token["experts"] * sizes["hidden"],
         "experts*expert": a_token["experts"] * sizes.get("expert_intermediate", 0),
         "one": 1,
     }
+
+
+def _chunk(tokens: int, vocabulary: int, hidden: int) -> int:
+    """The tokens whose logits Liger computes at once: ``chunk_size`` in its ops/fused_linear_cross_entropy.py."""
+    part = -(-tokens // -(-vocabulary // hidden))
+    return min(1 << (part - 1).bit_length(), tokens)

@@ -13,8 +13,9 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading, parallelism, partitioned
+from ds_lint.memory import kernels, loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
+from ds_lint.memory.kernels import Kernels
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
     DTYPE_NAMES,
@@ -116,7 +117,11 @@ class TrainingSetup(NamedTuple):
     sequences: int = 1  # of a sample, which is a pair where answers are compared
     reference: bool | None = False  # a frozen copy of the model beside it; None if it is not known
     is_stand_in: bool = False  # only the number of parameters is that of the model
-    keeps_all_activations: bool = False  # sequences have the assumed length, and no fused kernels keep less of them
+    kernels: Kernels = Kernels(None, None)  # that compute the layers and the loss
+    is_packed: bool = False  # every sequence is as long as the longest
+    is_length_known: bool = False  # the longest sequence has the assumed length, and may be no shorter
+    computes_own_loss: bool = False  # as trainers that align do, of sequences that may be shorter
+    transformers: str | None = None  # the release whose classes compute
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
@@ -250,7 +255,11 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         sequences=aligned.samples if aligned is not None else 1,
         reference=aligned.reference if aligned is not None else False,
         is_stand_in=model.is_stand_in,
-        keeps_all_activations=config.facts.sequence_length is not None and aligned is None and _knows_kernels(config),
+        kernels=kernels.of(config),
+        is_packed=kernels.are_sequences_full(config),
+        is_length_known=config.facts.sequence_length is not None or kernels.are_sequences_full(config),
+        computes_own_loss=aligned is not None,
+        transformers=config.knowledge.target.get("transformers"),
         architecture=model.config,
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
@@ -286,14 +295,6 @@ def _checkpoints_itself(config: Config) -> bool:
         return False
     is_own = launch is None or launch.script is None or launch.script.may_run_own_models
     return is_own and any(is_truthy(member.value) for member in section.members)
-
-
-def _knows_kernels(config: Config) -> bool:
-    """Whether the model computes with the kernels of its class: the Trainer has an argument, a script may differ."""
-    if config.stack != "trainer" or config.facts.training is None or own_arguments.may_fuse(config.facts):
-        return False
-    arguments = [config.argument(name) for name in ("use_liger_kernel", "torch_compile")]
-    return not any(argument is not None and argument.value for argument in arguments)
 
 
 def is_dtype_assumed(config: Config) -> bool:

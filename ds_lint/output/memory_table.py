@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.memory import kernels
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, Terminal
 from ds_lint.output.text import counted, visible, width_of, wrap
 from ds_lint.source.spelling import as_json
@@ -115,9 +116,10 @@ def _samples(setup: TrainingSetup) -> Iterator[str]:
     if setup.micro_batch is not None:
         yield f"micro batch {setup.micro_batch}"
     if setup.sequence_length is not None:
-        yield f"sequence length {setup.sequence_length}"
+        yield f"sequence length {'' if setup.is_length_known else 'up to '}{setup.sequence_length}"
     if setup.is_checkpointed is not None:
         yield "activation checkpointing" if setup.is_checkpointed else "no activation checkpointing"
+    yield from kernels.in_words(setup.kernels)
 
 
 def _table(answer: Answer, terminal: Terminal) -> list[str]:

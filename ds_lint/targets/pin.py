@@ -16,7 +16,8 @@ ADVISED = ("lightning", "peft", "triton", "wandb")
 # Frameworks that train: the configs that they ship, the fields that they have, and what they reject, are those of the
 # release that the project pins.
 TRAINERS = ("axolotl", "llamafactory", "ms-swift", "trl")
-PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS, *ADVISED)
+KERNELS = ("liger-kernel",)  # which replace those of a model, and hold more or less by their release
+PACKAGES = (*LIBRARIES, *COMPANIONS, *TRAINERS, *ADVISED, *KERNELS)
 _SAME = {"pytorch-lightning": "lightning"}  # two distributions of one code, whose releases have the same numbers
 
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it

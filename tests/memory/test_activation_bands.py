@@ -20,7 +20,7 @@ LLAMA_8B = {
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
 }
-KNOWN = Pass(4, 2048, "bf16", is_checkpointed=False, attention="sdpa")
+KNOWN = Pass(4, 2048, "bf16", is_checkpointed=False, attention="sdpa", kernels="transformers", loss="logits")
 STORE = tables.load("activations")["models"]
 
 
@@ -48,6 +48,55 @@ def test_eager_attention_grows_with_the_square_of_the_sequence():
     assert 12 < long / short < 16
     fused = activations(LLAMA_8B, Pass(1, 16384, "bf16", is_checkpointed=False, attention="flash_attention_2"))
     assert fused.likely < long / 5
+
+
+def test_a_mask_for_each_layer_grows_with_the_square_of_the_sequence_and_flash_attention_needs_none():
+    """Of 131,072 tokens, 2 bytes for each pair and layer are 1 TiB; the band of flash attention has none of it."""
+    long = KNOWN._replace(micro_batch=1, sequence_length=131072, is_checkpointed=False)
+    masked, flash = (activations(LLAMA_8B, long._replace(attention=kind)) for kind in ("sdpa", "flash_attention_2"))
+    assert masked.most - flash.most > 32 * 2 * 131072**2
+    assert flash.most < 1.3 * flash.least
+
+
+def test_the_sum_of_layers_and_loss_of_a_llama_with_kernels_of_liger():
+    """By hand: a norm keeps its input, the activation both of its own, and logits are there for a chunk of tokens.
+
+    8 H + 6 I + 4 Q + 4 K + 4 heads + 8 bytes a token and layer; at the loss the gradient of the head, too.
+    """
+    tokens, chunk = 2048, 64  # 2048 tokens in 32 parts of 4096 columns
+    layer = 8 * 4096 + 6 * 14336 + 4 * 4096 + 4 * 1024 + 4 * 32 + 8
+    loss = tokens * (6 * 4096 + 17) + 2 * 4096 * 128256 + 2 * chunk * 128256
+    band = activations(LLAMA_8B, KNOWN._replace(micro_batch=1, kernels="liger", loss="fused"))
+    assert band.likely == pytest.approx(tokens * (32 * layer + 4 * 128) + loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["logits", "fused", "cut"])
+@pytest.mark.parametrize("kernels", ["transformers", "liger"])
+def test_kernels_and_loss_that_are_not_known_are_covered(kernels, loss):
+    unknown = activations(LLAMA_8B, KNOWN._replace(kernels=None, loss=None, is_checkpointed=True))
+    known = activations(LLAMA_8B, KNOWN._replace(kernels=kernels, loss=loss, is_checkpointed=True))
+    assert unknown.least <= known.least
+    assert known.most <= unknown.most
+
+
+def test_types_that_liger_does_not_know_stay_as_they_are():
+    bloom = {"model_type": "bloom"} | STORE["bloom"]["defaults"]
+    assert activations(bloom, KNOWN._replace(kernels="liger", loss="fused")) == activations(bloom, KNOWN)
+
+
+def test_a_release_of_liger_that_sums_gradients_of_the_head_holds_three_times_as_many():
+    liger = KNOWN._replace(is_checkpointed=True, kernels="liger", loss="fused")
+    newer, older = (activations(LLAMA_8B, liger._replace(sums_head_gradients=sums)) for sums in (False, True))
+    assert older.likely == newer.likely
+    assert 0 < older.most - newer.most < 1.1 * 6 * 4096 * 128256
+
+
+def test_with_attention_and_checkpointing_known_the_band_is_narrow():
+    for check, (kernels, loss) in itertools.product((False, True), (("transformers", "logits"), ("liger", "fused"))):
+        for kind, batch in itertools.product(("sdpa", "flash_attention_2"), ((1, 4096), (4, 2048))):
+            computed = Pass(*batch, "bf16", check, kind, kernels=kernels, loss=loss)
+            band = activations(LLAMA_8B, computed)
+            assert band.most < 1.31 * band.least, computed
 
 
 def test_what_is_not_known_is_covered():
@@ -108,7 +157,7 @@ def test_the_spread_covers_model_types_that_were_not_measured(monkeypatch):
     for model_type, size in itertools.product(sorted(STORE), SIZES):
         config = _of_size(model_type, size)
         for batch, check, kind in itertools.product(((1, 512), (8, 2048)), (False, True), ("sdpa", None)):
-            computed = Pass(*batch, "bf16", check, kind)
+            computed = Pass(*batch, "bf16", check, kind, kernels="transformers", loss="logits")
             measured = activations(config, computed)
             with monkeypatch.context() as patched:
                 patched.delitem(STORE, model_type)

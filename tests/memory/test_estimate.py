@@ -27,9 +27,29 @@ def test_another_architecture_of_the_same_size_may_hold_half_or_twice_as_much():
     assert (unknown.least, unknown.likely, unknown.most) == (known.least / 2, known.likely, known.most * 2)
 
 
-def test_activations_are_certain_only_with_the_kernels_of_the_class():
-    assert parts(arguments="--bf16")["activations"].bytes.least > 0
-    assert parts(arguments="--bf16 --use_liger_kernel")["activations"].bytes.least == 0
-    assert parts(arguments="--bf16 --torch_compile")["activations"].bytes.least == 0
-    assert parts(arguments="--bf16 --enable_liger_kernel True")["activations"].bytes.least == 0
-    assert parts()["activations"].bytes.least == 0  # a script computes as it likes
+def activations(arguments: str | None = None, **changes):
+    return parts(arguments=arguments, is_stand_in=False, is_checkpointed=True, **changes)["activations"].bytes
+
+
+def test_kernels_of_liger_have_figures_of_their_own():
+    plain, liger = (activations(f"--bf16{more}") for more in ("", " --use_liger_kernel"))
+    assert liger.most < plain.least
+    assert activations("--bf16 --enable_liger_kernel True") == liger
+
+
+def test_kernels_that_are_not_known_are_those_of_liger_at_the_least():
+    plain, liger, unknown = activations("--bf16"), activations("--bf16 --use_liger_kernel"), activations()
+    assert 0 < unknown.least <= liger.least
+    assert (unknown.likely, unknown.most) == (plain.likely, plain.most)
+
+
+def test_what_is_compiled_may_keep_nothing():
+    assert activations("--bf16 --torch_compile").least == 0
+    assert activations("--bf16 --use_unsloth_gc True").least == 0
+
+
+def test_a_longest_sequence_that_may_not_occur_leaves_the_least_open():
+    known = activations("--bf16")
+    open_ = activations("--bf16", is_length_known=False)
+    assert open_.least < known.least / 50
+    assert (open_.likely, open_.most) == (known.likely, known.most)

@@ -4,10 +4,11 @@
     python -m tools.activations --changed             # those of the file that hold something else in this release
     python -m tools.activations                       # all that the file has, again
 
-Run it in an environment that has torch, transformers and peft, on the CPU. For each model type and each way to train,
-small models with sizes by chance take one step each, and every storage is noted as it comes and goes. What is live at
-each moment of the step is a sum of bytes for each of the quantities of ``ds_lint/memory/quantities.py``; the moments
-that are the highest for some realistic size are written, and what a further layer adds. What is found has to give the
+Run it in an environment that has torch, transformers, peft, Liger and Triton, on the CPU. For each model type and
+each way to train, small models with sizes by chance take one step each, and every storage is noted as it comes and
+goes. What is live at each moment of the step is a sum of bytes for each of the quantities of
+``ds_lint/memory/quantities.py``; the moments that are the highest for some realistic size are written, and what a
+further layer adds. What is found has to give the
 peak of further models, with other sizes and numbers of layers. A model type for which it does not is left out; of
 training in 32 bit and of adapters, only the variant is.
 """
@@ -22,6 +23,7 @@ import random
 import re
 import sys
 import warnings
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,7 @@ import torch
 import transformers
 
 from ds_lint.memory.quantities import quantities
-from tools.activations import fit, models, trials
+from tools.activations import fit, kernels, models, trials
 from tools.activations.step import measured
 from tools.model_shapes import Family, NotDescribed
 
@@ -42,18 +44,20 @@ PROBES, TRIALS = 5, 2
 OFF = 0.03  # of the peak of a further model
 
 
-def describe(model_type: str) -> dict[str, Any]:
-    """What the store says of a model type."""
+def describe(model_type: str, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the store says of a model type; variants that are ``known`` stay as they are."""
     family = Family(model_type)
     probes = models.probes(family, PROBES + TRIALS)
-    found, errors = {}, []
+    found, errors = dict(known or {}), []
     for variant in models.variants(family):
+        if variant.name in found:
+            continue
         try:
             found[variant.name] = _variant(family, variant, probes)
-        except Exception as reason:  # noqa: BLE001, PERF203 - whatever a class raises over a way that it does not know
+        except Exception as reason:  # noqa: BLE001 - whatever a class raises over a way that it does not know
             errors.append(f"{variant.name}: {type(reason).__name__} {reason}"[:200])
     if any(
-        not (variant.adapters or variant.dtype == "fp32" or variant.name in found)
+        not (variant.adapters or variant.dtype == "fp32" or variant.kernels or variant.name in found)
         for variant in models.variants(family)
     ):
         raise NotDescribed("; ".join(errors))
@@ -64,6 +68,7 @@ def describe(model_type: str) -> dict[str, Any]:
 
 def _variant(family: Family, variant: models.Variant, probes: Sequence[models.Probe]) -> dict[str, Any]:
     known = models.defaults(family)
+    probes = [probe.of(variant) for probe in probes]
     timelines = [measured(family, probe, variant) for probe in probes[:-TRIALS]]
     sizes = [probe.quantities(known) for probe in probes[:-TRIALS]]
     forms = fit.Forms(timelines, sizes)
@@ -119,12 +124,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.activations", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="(default: all that the file has)")
     parser.add_argument("--changed", action="store_true", help="only those that hold something else than they did")
+    parser.add_argument("--missing", action="store_true", help="only the variants that the file does not have")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    if not (options.changed or kernels.is_installed()):
+        parser.error("install liger-kernel and triton, whose kernels are measured, too")
     nothing: dict[str, Any] = {**_measured_with(), "models": {}}
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else nothing
     left_out = 0
@@ -132,14 +140,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             if options.changed and trials.hold(name, store["models"][name]):
                 continue
-            store["models"][name] = describe(name)
+            known = store["models"][name]["variants"] if options.missing and name in store["models"] else None
+            store["models"][name] = describe(name, known)
         except NotDescribed as reason:
             left_out += 1
             store["models"].pop(name, None)
             trials.forget(name)
             sys.stdout.write(f"{name}: left out, {reason}\n")
         else:
-            trials.record(name, store["models"][name]["variants"])
+            trials.record(name, store["models"][name]["variants"], is_complete=not known)
             sys.stdout.write(f"{name}: {len(store['models'][name]['variants'])} variants\n")
         _write(store)  # with the releases of before: an interrupted run is not done
     if not options.names:
@@ -153,6 +162,7 @@ def _measured_with() -> dict[str, str]:
         "transformers": transformers.__version__,
         "torch": torch.__version__.partition("+")[0],
         "peft": peft.__version__,
+        **({"liger": metadata.version("liger-kernel")} if kernels.is_installed() else {}),
         "measured": dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
     }
 

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from ds_lint.memory.quantities import KEYS, quantities, sizes
+from tools.activations import kernels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tools.model_shapes import Family
 
 LAYERS = 3  # that what a layer adds can be separated from what the first one leaves behind
@@ -23,18 +26,19 @@ _NO_DROPOUT = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob"
 
 
 class Variant(NamedTuple):
-    """One way to train: the kind of attention, of checkpointing, of adapters and the dtype."""
+    """One way to train: the kind of attention, of checkpointing, of adapters, the dtype and the kernels."""
 
     attention: str
     is_checkpointed: bool
     adapters: str  # "", "adapters" or "adapters-everywhere"
     dtype: str = "bf16"
+    kernels: str = ""  # "" are those of the class, "liger" those that replace them
 
     @property
     def name(self) -> str:
         """The name in the store."""
         words = (self.attention, "checkpointed" if self.is_checkpointed else "", self.adapters)
-        return " ".join(word for word in (*words, "fp32" if self.dtype == "fp32" else "") if word)
+        return " ".join(word for word in (*words, "fp32" if self.dtype == "fp32" else "", self.kernels) if word)
 
 
 class Probe(NamedTuple):
@@ -49,6 +53,14 @@ class Probe(NamedTuple):
         """What its bytes are counted in."""
         return quantities(sizes(self.config, defaults) or {}, self.micro_batch, self.sequence_length, self.rank)
 
+    def of(self, variant: Variant) -> Probe:
+        """The model of a variant: one for the loss of Liger has the logits in two chunks, whatever its sizes are."""
+        if not variant.kernels:
+            return self
+        key = next(key for key in KEYS["vocabulary"] if key in self.config)
+        hidden = next(self.config[name] for name in KEYS["hidden"] if name in self.config)
+        return self._replace(config=self.config | {key: hidden + 2 + self.config[key] % (hidden - 2)})
+
 
 def variants(family: Family) -> list[Variant]:
     """The variants that a model type can be trained in."""
@@ -56,7 +68,15 @@ def variants(family: Family) -> list[Variant]:
     found = [Variant(kind, checks, "") for kind in kinds for checks in (False, True)]
     found += [Variant(kinds[0], checks, "", "fp32") for checks in (False, True)]
     adapters = [name for name, targets in RANK_TARGETS.items() if targets or default_targets(family.model_type)]
-    return found + [Variant(kinds[0], checks, name) for name in adapters for checks in (False, True)]
+    found += [Variant(kinds[0], checks, name) for name in adapters for checks in (False, True)]
+    return found + (_with_liger(kinds, adapters) if kernels.are_for(family.model_type) else [])
+
+
+def _with_liger(kinds: Sequence[str], adapters: Sequence[str]) -> list[Variant]:
+    """The variants with the kernels of Liger; eager attention is measured only where a class has no other."""
+    ways = [(kind, "") for kind in kinds if kind != "eager" or kind == kinds[0]]
+    ways += [(kinds[0], name) for name in adapters]
+    return [Variant(kind, checks, name, kernels=kernels.LIGER) for kind, name in ways for checks in (False, True)]
 
 
 def attentions(family: Family) -> list[str]:
@@ -179,6 +199,8 @@ def build(family: Family, probe: Probe, variant: Variant, layers: dict[str, int]
         lora = peft.LoraConfig(r=probe.rank, target_modules=wanted, lora_dropout=0.0)
         model.enable_input_require_grads()
         model = peft.get_peft_model(model, lora)
+    if variant.kernels:
+        kernels.apply(model)
     if variant.is_checkpointed:
         model.gradient_checkpointing_enable()
     return model.to(torch.bfloat16 if variant.dtype == "bf16" else torch.float32).train()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ds_lint.memory.quantities import KEYS
-from tools.activations import models
+from tools.activations import kernels, models
 from tools.activations.timeline import Timeline, record
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def measured(family: Family, probe: models.Probe, variant: models.Variant, layers: int = models.LAYERS) -> Timeline:
     """What a step of a model with so many layers in each stack holds."""
     counts = {key: layers for size in ("layers", "decoder_layers") for key in KEYS[size] if key in probe.config}
-    model = models.build(family, probe, variant, counts)
-    with _as_on_a_gpu():
+    with kernels.undone(family.model_class) if variant.kernels else contextlib.nullcontext(), _as_on_a_gpu():
+        model = models.build(family, probe, variant, counts)
         return record(model, models.batch(family, probe, variant))
 
 

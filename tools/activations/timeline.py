@@ -58,6 +58,7 @@ class _Recorder(TorchDispatchMode):
     def __init__(self, known: list[torch.Tensor]) -> None:
         super().__init__()
         self.moments = 0
+        self.forward = 0  # the moments of the forward pass
         self.freed: list[tuple[int, Storage]] = []  # by the order in which they came
         self._came = 0
         self._held: dict[int, tuple[weakref.ref[Any], int, int, int]] = {}  # size, first moment, place in the order
@@ -78,8 +79,14 @@ class _Recorder(TorchDispatchMode):
         return self.moments - 1
 
     def leave_out(self, tensor: torch.Tensor) -> None:
-        """Forget the storage of a gradient of a parameter, as if it had never been there."""
-        self._held.pop(tensor.untyped_storage()._cdata, None)
+        """Forget the storage of a gradient of a parameter, as if it had never been there.
+
+        What was computed before the backward pass is an activation until then.
+        """
+        key = tensor.untyped_storage()._cdata
+        if key in self._held and self._held[key][2] < self.forward:
+            self._forget(key)
+        self._held.pop(key, None)
 
     def storages(self) -> list[Storage]:
         """All storages in the order in which they came."""
@@ -138,6 +145,7 @@ def record(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Timeline:
     ]
     with recorder:
         loss = model(**inputs).loss
+        recorder.forward = recorder.moments
         loss.backward()
     for hook in hooks:
         hook.remove()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tools.activations import models
+from tools.activations import kernels, models
 from tools.activations.step import measured
 from tools.model_shapes import Family
 
@@ -36,19 +36,25 @@ def hold(model_type: str, described: dict[str, Any]) -> bool:
         name
         for trial in known
         for name, peak in _peaks(model_type, _probe(trial), trial["peaks"]).items()
-        if peak != trial["peaks"][name]
+        if peak != trial["peaks"][name] and (kernels.is_installed() or kernels.LIGER not in name.split())
     }
     if changed:
         sys.stdout.write(f"{model_type}: other bytes: {', '.join(sorted(changed))}\n")
     return bool(known) and not changed
 
 
-def record(model_type: str, variants: Iterable[str]) -> None:
-    """Write down what the models hold in the installed release."""
+def record(model_type: str, variants: Iterable[str], *, is_complete: bool = True) -> None:
+    """Write down what the models hold in the installed release; of some variants beside others if not complete."""
     names = list(variants)
+    probes = models.probes(Family(model_type), MODELS)
+    known = _stored().get(model_type, []) if not is_complete else []
+    before = [trial["peaks"] for trial in known] or [{}] * len(probes)
     found = [
-        {**probe._asdict(), "peaks": _peaks(model_type, probe, names)}
-        for probe in models.probes(Family(model_type), MODELS)
+        {
+            **probe._asdict(),
+            "peaks": peaks | _peaks(model_type, probe, [name for name in names if name not in peaks]),
+        }
+        for probe, peaks in zip(probes, before, strict=True)
     ]
     _write(_stored() | {model_type: found})
 
@@ -70,7 +76,7 @@ def _peak(family: Family, probe: models.Probe, variant: models.Variant | None) -
         return None
     torch.manual_seed(0)  # which expert a token chooses depends on the weights
     try:
-        return measured(family, probe, variant).peak
+        return measured(family, probe.of(variant), variant).peak
     except Exception:  # noqa: BLE001 - whatever a class raises over a config or a way that it does not know
         return None
 

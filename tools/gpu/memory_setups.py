@@ -13,6 +13,7 @@ from ds_lint.linter.choice import choose
 from ds_lint.memory import setup as training_setup
 from ds_lint.memory.band import NOTHING
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.kernels import Kernels
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
@@ -208,7 +209,8 @@ def expected(setup: MemorySetup) -> Estimate:
             is_checkpointed=setup.is_checkpointed,
             attention=setup.attention,
             adapters=layers,
-            keeps_all_activations=True,
+            kernels=Kernels("transformers", "logits"),
+            is_length_known=True,
             uses_zero_init=setup.stage == 3,
             loaded_width=NOTHING,  # it is made on the GPU
         )
