@@ -95,6 +95,7 @@ def _estimate(run: PublishedRun) -> Estimate:
         setup = setups.of(found.config)
     assert setup is not None, run.name  # noqa: S101 - every fact that an estimate needs is in the file
     known: dict[str, Any] = {"attention": fields.get("attention"), "is_checkpointed": fields.get("checkpointing")}
+    known["is_length_known"] = fields.get("is_length_known", True if "launch" not in fields else None)
     known["uses_zero_init"] = fields.get("zero_init", True if "launch" not in fields else None)
     return estimate(setup._replace(**{name: value for name, value in known.items() if value is not None}))
 
