@@ -80,7 +80,7 @@ def of_gpu_without_offload(config: Config) -> Estimate | None:
 
 def _with_any_kernels(found: TrainingSetup | None) -> TrainingSetup | None:
     """A setup whose kernels may be any, also such as keep nothing, if nothing shows them."""
-    if found is None or found.kernels.layers is not None:
+    if found is None or (found.kernels.layers is not None and not found.kernels.is_assumed):
         return found
     return found._replace(kernels=found.kernels._replace(others=("unknown kernels",)))
 

@@ -51,6 +51,7 @@ class Kernels(NamedTuple):
     loss: str | None  # logits, fused or cut, as in ``memory.activations.Pass``
     others: tuple[str, ...] = ()
     sums_head_gradients: bool = False  # of the chunks of a fused loss, as some releases do
+    is_assumed: bool = False  # nothing is known of what trains
 
 
 def of(config: Config) -> Kernels:
@@ -64,6 +65,8 @@ def of(config: Config) -> Kernels:
         chosen.add(LIGER)
     if any(words in text for words in _CUTS):
         chosen.add(CUT_LOSS)
+    if not chosen and facts.launch is None and facts.recipe is None and facts.training is None:
+        return Kernels("transformers", "logits", is_assumed=True)
     if not chosen:
         usual = "transformers" if _shows_none(config, text) else None
         return Kernels(usual, "logits" if usual is not None else None, tuple(others))

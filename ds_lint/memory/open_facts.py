@@ -92,7 +92,7 @@ def _padding(setup: TrainingSetup) -> Answers:
 
 
 def _kernels(setup: TrainingSetup) -> Answers:
-    if setup.kernels.layers is None and not setup.kernels.others:
+    if (setup.kernels.layers is None or setup.kernels.is_assumed) and not setup.kernels.others:
         yield "those of transformers", setup._replace(kernels=Kernels("transformers", "logits"))
         yield "those of Liger", setup._replace(kernels=Kernels("liger", "fused"))
 
