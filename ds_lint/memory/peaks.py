@@ -131,7 +131,8 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     if setup.stage < 3:
         # The share of this rank is copied to make the master weights. Before that, all parameters are copied into one
         # buffer: on the GPU only if that much is free.
-        share_once_more = _partition(setup, setup.width)
+        is_copied = setup.optimizer_offload is None or setup.copies_offloaded_share
+        share_once_more = _partition(setup, setup.width) if is_copied else NOTHING
         flat = _whole_gradients(setup).plus(share_once_more) if setup.flattens_on_gpu else share_once_more
         copied = {"buckets": share_once_more._replace(most=flat.most)}
         # Gradients of zeros, like the master weights, and freed (``initialize_optimizer_states``).

@@ -131,6 +131,7 @@ class TrainingSetup(NamedTuple):
     splits_bf16_without_zero: bool = False  # in some releases
     keeps_16_bit_copy: bool = True  # of the partition in host memory, at stages 1 and 2 with offload
     flattens_on_gpu: bool = True  # if there is room, at stages 1 and 2
+    copies_offloaded_share: bool = True  # on the GPU, at stages 1 and 2
     stack: Stack | None = None
 
     @property
@@ -270,6 +271,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         splits_bf16_without_zero=config.knowledge.does("bf16-is-split-without-zero"),
         keeps_16_bit_copy=config.knowledge.does("offload-keeps-a-16-bit-copy"),
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
+        copies_offloaded_share=config.knowledge.does("offloaded-shares-are-copied-on-the-gpu"),
         stack=config.stack,
     )
 

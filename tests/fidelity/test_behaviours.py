@@ -158,6 +158,7 @@ NOT_SHOWN_BY_REFUSAL = {
     "bf16-is-split-without-zero": "measured with programs/held.py, see tests/memory/test_states_of_releases.py",
     "offload-keeps-a-16-bit-copy": "test_memory_peaks.py",
     "offloaded-master-weights-are-page-locked": "read in the sources; without a GPU nothing is page-locked",
+    "offloaded-shares-are-copied-on-the-gpu": "read in the sources; on a CPU there is one memory for both",
     "parameters-are-flattened-on-the-gpu": "read in the sources; it asks for free memory of a GPU",
     "moments-are-cast-on-loading": "test_saved_states.py",
     "partitions-are-linked-in-model-order": "test_recovery.py",

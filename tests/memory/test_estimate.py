@@ -37,10 +37,10 @@ def test_kernels_of_liger_have_figures_of_their_own():
     assert activations("--bf16 --enable_liger_kernel True") == liger
 
 
-def test_kernels_that_are_not_known_are_those_of_liger_at_the_least():
-    plain, liger, unknown = activations("--bf16"), activations("--bf16 --use_liger_kernel"), activations()
-    assert 0 < unknown.least <= liger.least
-    assert (unknown.likely, unknown.most) == (plain.likely, plain.most)
+def test_a_bare_config_is_taken_to_use_the_kernels_of_transformers():
+    plain, liger, bare = activations("--bf16"), activations("--bf16 --use_liger_kernel"), activations()
+    assert bare == plain
+    assert bare.least > liger.least > 0
 
 
 def test_what_is_compiled_may_keep_nothing():

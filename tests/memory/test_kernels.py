@@ -114,8 +114,8 @@ def test_scripts(line, found):
     assert kernels.of(config_of_dict({}, stack="trainer", facts=facts)) == found
 
 
-def test_a_config_alone_shows_no_kernels():
-    assert kernels.of(config_of_dict({}, stack="deepspeed", facts=Facts())) == UNKNOWN
+def test_a_config_alone_is_taken_to_use_those_of_transformers():
+    assert kernels.of(config_of_dict({}, stack="deepspeed", facts=Facts())) == PLAIN._replace(is_assumed=True)
 
 
 @pytest.mark.parametrize(("release", "sums"), [("0.5.10", False), ("0.6.2", True), ("0.8.2", True), ("0.8.5", False)])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STORE = Path(__file__).parent / "measurements.toml"
 UNITS = {"GiB": 2**30, "GB": 10**9}
+_INITIALIZATION, _PROCESS = "initialization", "process"  # what is measured, or when
 _CONFIG, _LAUNCH, _MODEL = "ds_config.json", "run.sh", "config.json"
 
 
@@ -49,7 +50,7 @@ class PublishedRun(NamedTuple):
     @property
     def is_lower_bound(self) -> bool:
         """Whether a fact that decides about activations is missing, so that what is said is the least that it takes."""
-        return "launch" not in self.fields and "length" not in self.fields and self.fields["measure"] == "process"
+        return "launch" not in self.fields and "length" not in self.fields and self.fields["measure"] == _PROCESS
 
 
 def runs() -> list[PublishedRun]:
@@ -71,10 +72,10 @@ def _measured_band(run: PublishedRun, found: Estimate) -> Band:
     measure = run.fields["measure"]
     if measure == "host":
         return found.host_bytes
-    if measure.startswith("initialization"):
-        peak = found.peaks["initialization"]
-        return peak.gpu if measure.endswith("process") else peak.tensors
-    if measure == "process":
+    if measure.startswith(_INITIALIZATION):
+        peak = found.peaks[_INITIALIZATION]
+        return peak.gpu if measure.endswith(_PROCESS) else peak.tensors
+    if measure == _PROCESS:
         return found.gpu_bytes
     bands = [peak.tensors for peak in found.peaks.values()]
     return max(bands, key=lambda one: one.likely)
