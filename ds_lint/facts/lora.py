@@ -192,7 +192,7 @@ class _Plan:
 def _kinds_of(model: Model) -> list[Kind]:
     """The parameters of a model with their layers: by its config, else by the names in its checkpoint."""
     found = kinds(model.config)
-    if found is not None or model.parameters is None:
+    if found is not None or model.parameters is None or model.quantization:
         return found or []
     return [Kind(one.name, tuple(one.shape), 1, _layer_by_name(one.name, one.shape)) for one in model.parameters]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host, states
+from ds_lint.memory import host, quantized, states
 from ds_lint.memory.activations import Pass, activations
 from ds_lint.memory.band import NOTHING
-from ds_lint.memory.live import live_parameters
+from ds_lint.memory.live import live_bytes, live_parameters
 from ds_lint.memory.parameters import reference
 from ds_lint.memory.peaks import peaks
-from ds_lint.memory.placed import Amount, Placed, amount
+from ds_lint.memory.placed import Amount, Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ def estimate(setup: TrainingSetup) -> Estimate:
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)
     if setup.stage == 3:
-        parts["live"] = Placed(gpu=amount(_widened(setup, live_parameters(setup)), setup.width))
+        gathered = Amount(_widened(setup, live_parameters(setup)), _widened(setup, live_bytes(setup)))
+        parts["live"] = Placed(gpu=gathered)
+    if setup.weights is not None:
+        parts["unpacked"] = Placed(gpu=Amount(bytes=quantized.unpacked(setup)))
     if (computed := _activations(setup)) is not None:
         parts["activations"] = Placed(gpu=Amount(bytes=computed))
     parts["buffers"] = Placed(host=host.buffers(setup))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host
+from ds_lint.memory import host, quantized
 from ds_lint.memory.allowance import allowance
 from ds_lint.memory.band import NOTHING, Band, exactly, total
 from ds_lint.memory.gradients import gradients
@@ -56,7 +56,7 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
     """
     node, beside = _node(setup, parts), _kinds(parts, "reference_model")
     found = {
-        "initialization": (_initializes(setup, parts), _loads(setup, parts)),
+        "initialization": ([*_initializes(setup, parts), *quantized.loads(setup)], _loads(setup, parts)),
         "step": (_steps(setup, parts, in_layers), node),
         "saving": ([_saves(setup, parts)], node.plus(_gathered(setup))),
     }
@@ -114,7 +114,7 @@ def _filled_bucket(setup: TrainingSetup) -> Band:
 
 
 def _largest(setup: TrainingSetup) -> Band:
-    return exactly(setup.largest * setup.width)
+    return exactly(max((one.size * quantized.width(setup, one) for one in setup.tensors), default=0))
 
 
 # ----------------------------------------------------------------------------------------------------------------- GPU
@@ -157,13 +157,18 @@ def _gathered_alone(setup: TrainingSetup) -> Band:
     """At stage 3, the largest parameter, and the shard of it that comes from the host."""
     if setup.parameter_offload is None:
         return _largest(setup)
-    return exactly((setup.largest + -(-setup.largest // setup.ranks)) * setup.width)
+    return exactly(
+        max(
+            ((one.size + -(-one.size // setup.ranks)) * quantized.width(setup, one) for one in setup.tensors),
+            default=0,
+        )
+    )
 
 
 def _whole_model(setup: TrainingSetup) -> Band:
     """At stage 3 without ``zero.Init``: ``deepspeed.initialize`` moves all parameters, and then partitions each."""
-    whole = setup.parameter_count * setup.width
-    return Band(0, 0, whole) if setup.uses_zero_init is None else exactly(whole)
+    whole = quantized.whole(setup).bytes
+    return Band(0, 0, whole.most) if setup.uses_zero_init is None else whole
 
 
 def _steps(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]:
@@ -171,6 +176,8 @@ def _steps(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]:
     held = _kinds(parts, *_STATES) | _to_the_host(setup)
     if setup.stage == 3:
         held |= _kinds(parts, "gradients", "buckets")
+    if setup.weights is not None:
+        held |= quantized.computes(_gpu(parts, "unpacked"), _gpu(parts, "activations"), in_layers)
     return [
         *(_together(held, moment) for moment in _passes(setup, parts, in_layers)),
         _plus(held, "gradients", _updates(setup)),
@@ -263,16 +270,17 @@ def _node(setup: TrainingSetup, parts: Parts) -> Band:
 def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     """From the start to the first step: each rank loads the model, and stages 1 and 2 may copy it there."""
     processes = host.PROCESS
-    all_elements = sum(tensor.size for tensor in setup.tensors)
+    all_elements = setup.parameter_count
     saved = setup.checkpoint_width
     widths = setup.loaded_width or Band(0, saved or setup.width, FULL)  # 0 if the file stays mapped
     loaded = widths.times(all_elements)
-    if setup.stage == 3 and setup.uses_zero_init:
-        loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time
+    if (setup.stage == 3 and setup.uses_zero_init) or setup.weights is not None:
+        loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time, or one weight after the other
     elif setup.stage == 3 and setup.uses_zero_init is None:
         loaded = Band(0, loaded.likely, loaded.most)
     if setup.stage in (1, 2):
         copied = 2 * all_elements * setup.width  # the parameters, and their flat copy
+        copied = copied if setup.weights is None else 2 * setup.trained_count * setup.width
         loaded = loaded.at_least(Band(0, 0, copied) if setup.flattens_on_gpu else exactly(copied))
     begun = {name: part for name, part in parts.items() if name != "optimizer_states"}
     begun["gradients"] = gradients(setup._replace(accumulation_steps=1))  # none are accumulated yet
@@ -282,7 +290,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
 
 def _gathered(setup: TrainingSetup) -> Band:
     """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
-    whole = sum(tensor.size for tensor in setup.tensors) * setup.width
+    whole = quantized.whole(setup).bytes.most
     written = setup.ranks_per_node * share(setup) * FULL  # a tensor on the GPU is copied to be written
     is_on_gpu = setup.optimizer_offload is None
     found = Band(0, 0, written) if is_on_gpu else NOTHING

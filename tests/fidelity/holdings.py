@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 Elements = dict[str, int]  # by dtype
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
+WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "uint8": 1, "int8": 1}
 KINDS = {  # of states, with the roles that programs/held.py tells apart
-    "parameters": ("parameters", "persistent", "secondary"),
+    "parameters": ("parameters", "persistent", "secondary", "quantization"),
     "gradients": ("gradients",),
     "master_weights": ("master_weights",),
     "optimizer_states": ("optimizer_states",),
@@ -55,6 +55,8 @@ class Case(NamedTuple):
     zero_init: bool = True  # at stage 3, whether the model is built in parts
     values: dict[str, Any] = _NOTHING  # of the model's config, beside those of ``MODELS``
     frozen: str = ""  # in the names of parameters that are not trained
+    quantization: dict[str, Any] | None = None  # the arguments of BitsAndBytesConfig
+    prepares: bool = True  # the quantized model with peft's ``prepare_model_for_kbit_training``
 
     @property
     def model_config(self) -> dict[str, Any]:
@@ -100,6 +102,7 @@ class Held(NamedTuple):
         return found
 
 
+_OF_JOB = ("ranks", "rank", "dtype", "steps", "lora", "frozen", "by_trainer", "quantization", "prepares")
 _measured: dict[str, Held] = {}
 
 
@@ -116,7 +119,7 @@ def _measure(case: Case) -> Held:
         "model": {**model, "values": {**model["values"], **case.values}},
         "config": case.deepspeed_config,
         "zero_init": case.zero_init and case.stage == 3,
-        **{name: getattr(case, name) for name in ("ranks", "rank", "dtype", "steps", "lora", "frozen", "by_trainer")},
+        **{name: getattr(case, name) for name in _OF_JOB},
     }
     done = run("held", json.dumps(job), ranks=1, timeout=120)
     assert done.is_complete, done.errors[0]

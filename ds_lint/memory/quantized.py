@@ -1,0 +1,146 @@
+"""What quantized weights take of a rank beside their partitions, and what a step unpacks of them.
+
+Measured with bitsandbytes 0.50.2 in engines of DeepSpeed 0.19.8 (``tests/fidelity/test_quantized_states.py``): stage 3
+partitions packed weights as any others, but their scales stay whole on each rank, and of 8 bit the weights do, too,
+because ``MatmulLtState.CB`` holds them.
+"""
+
+from __future__ import annotations
+
+from ds_lint.facts import lora_requests
+from ds_lint.facts.packed_weights import packed_tensors, requested
+from ds_lint.frameworks.record import BITSANDBYTES
+from ds_lint.memory.band import NOTHING, Band, exactly, total
+from ds_lint.memory.placed import FULL, Amount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ds_lint.facts.tensors import Tensor
+    from ds_lint.frameworks.record import PackedWeights
+    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.semantics.config import Config
+
+_INT8 = 8  # bits
+_HALF = 2  # bytes
+_FUSES_EXPERTS = 5  # the major release of transformers whose classes have the experts of a layer in one parameter
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+
+
+def parameters(config: Config, dtype: str) -> list[Tensor]:
+    """The parameters of the model of a run as it trains them in ``dtype``; none if their sizes are not known."""
+    found, model = lora_requests.parameters(config.facts), config.facts.model
+    weights = requested(config.facts)
+    if weights is None or model is None or not found:
+        return found
+    major = str(config.knowledge.target["transformers"] or "").partition(".")[0]
+    has_linear_experts = major.isdecimal() and int(major) < _FUSES_EXPERTS
+    return packed_tensors(found, model, weights, run=_DTYPES[dtype], has_linear_experts=has_linear_experts)
+
+
+def why_not(config: Config, setup: TrainingSetup) -> str | None:
+    """Why a run with quantized weights fails before it trains, in words; None if it may train."""
+    weights = setup.weights
+    if weights is None:
+        return None
+    if setup.stage == 3 and not config.knowledge.stack_does("quantized-models-are-not-partitioned"):
+        release = config.knowledge.target["transformers"]
+        return f"{weights.source} quantizes the weights, which transformers {release} cannot load at stage 3"
+    is_cast = weights.method == BITSANDBYTES and weights.storage == "float32" and setup.dtype != "fp32"
+    if is_cast and weights.bits != _INT8:
+        return f"the packed weights of {weights.source} are float32, and the engine casts them to {setup.dtype}"
+    return None
+
+
+def not_included(setup: TrainingSetup) -> str | None:
+    """What is not counted of quantized weights, in words; None if all is."""
+    weights = setup.weights
+    if weights is None or _is_known(setup) or _beside(setup.tensors).most:
+        return None
+    return f"the weights, which are quantized by {weights.method} ({weights.source})"
+
+
+def in_words(weights: PackedWeights) -> str:
+    """How weights are quantized, for people."""
+    if weights.method != BITSANDBYTES:
+        return f"quantized by {weights.method}"
+    double = ", double quantization" if weights.is_nested else ""
+    return f"the weights of linear layers in {weights.bits} bit{double} ({weights.source})"
+
+
+def stored(setup: TrainingSetup, sizes: Iterable[tuple[Tensor, int]]) -> Amount:
+    """So many elements of each of these parameters, each with the bytes of the tensor that holds it."""
+    elements = held = 0
+    for tensor, size in sizes:
+        elements += size
+        held += size * width(setup, tensor)
+    return Amount(exactly(elements), exactly(held))
+
+
+def width(setup: TrainingSetup, tensor: Tensor) -> int:
+    """The bytes of an element of the tensor that holds a parameter."""
+    return setup.width if tensor.packed is None else tensor.packed.width
+
+
+def whole(setup: TrainingSetup) -> Amount:
+    """All parameters of the model, with what lies beside them."""
+    return stored(setup, ((one, one.size) for one in setup.tensors)).plus(Amount(bytes=_beside(setup.tensors)))
+
+
+def beside(setup: TrainingSetup) -> Amount:
+    """What a rank has of quantized weights whatever is partitioned and offloaded: scales, and the weights of 8 bit."""
+    found = _beside(setup.tensors)
+    if setup.stage == 3 and not _is_known(setup):  # of another method: whether DeepSpeed partitions them is not known
+        found = found._replace(least=found.least / setup.shards)
+    kept = sum(one.size for one in setup.tensors if one.packed is not None) if _keeps_whole(setup) else 0
+    return Amount(exactly(kept), found.plus(exactly(kept)))
+
+
+def unpacked(setup: TrainingSetup) -> Band:
+    """The weight that a layer computes with for a moment: the largest of those that are packed.
+
+    4 bit are unpacked to the dtype that the model was loaded in, and once more to that in which is computed
+    (``MatMul4Bit.backward``); 8 bit to that of the activations (``MatMul8bitLt.backward``).
+    """
+    largest = max((one.count for one in setup.tensors if one.packed is not None and one.packed.width), default=0)
+    if not largest or setup.weights is None:
+        return NOTHING
+    copied = Band(0, 0, FULL)
+    if setup.weights.bits == _INT8 or setup.weights.computes_in_full is False:
+        copied = NOTHING
+    elif setup.weights.computes_in_full:
+        copied = exactly(FULL)
+    return Band(_HALF, setup.width, setup.width).plus(copied).times(largest)
+
+
+def computes(weight: Band, activations: Band, in_layers: Band) -> dict[str, Band]:
+    """What the weight of a layer adds to the passes, which is not there while the loss is computed."""
+    within = in_layers.plus(weight)
+    more = (max(0.0, one - other) for one, other in zip(within[:2], activations[:2], strict=True))
+    return {"unpacked": Band(*more, weight.most)}
+
+
+def loads(setup: TrainingSetup) -> list[dict[str, Band]]:
+    """The moments at which a quantized model is loaded to the GPU; none of a model that is not.
+
+    transformers packs one weight after the other there. ``prepare_model_for_kbit_training`` of peft then casts what is
+    not packed to fp32, until the engine casts it back.
+    """
+    if setup.weights is None:
+        return []
+    held, count = whole(setup).bytes, sum(one.size for one in setup.tensors if one.packed is None and not one.is_trained)
+    cast = Band(0, 0, (FULL - setup.width) * count if _is_known(setup) else 0)
+    return [{"parameters": held.plus(Band(0, 0, max(unpacked(setup).most, cast.most)))}]
+
+
+def _beside(tensors: Iterable[Tensor]) -> Band:
+    return total([Band(*one.packed.beside) for one in tensors if one.packed is not None])
+
+
+def _is_known(setup: TrainingSetup) -> bool:
+    return setup.weights is None or setup.weights.method == BITSANDBYTES
+
+
+def _keeps_whole(setup: TrainingSetup) -> bool:
+    return setup.stage == 3 and setup.weights is not None and setup.weights.bits == _INT8
