@@ -11,6 +11,7 @@ from ds_lint.facts import lora_requests
 from ds_lint.facts.packed_weights import packed_tensors, requested
 from ds_lint.frameworks.record import BITSANDBYTES
 from ds_lint.memory.band import NOTHING, Band, exactly, total
+from ds_lint.memory.partition import persistent
 from ds_lint.memory.placed import FULL, Amount
 
 TYPE_CHECKING = False
@@ -93,7 +94,13 @@ def beside(setup: TrainingSetup) -> Amount:
     found = _beside(setup.tensors)
     if setup.stage == 3 and not _is_known(setup):  # of another method: whether DeepSpeed partitions them is not known
         found = found._replace(least=found.least / setup.shards)
-    kept = sum(one.size for one in setup.tensors if one.packed is not None) if _keeps_whole(setup) else 0
+    kept = 0
+    if _keeps_whole(setup):  # of those that are persistent, it is the same tensor
+        kept = sum(
+            tensor.size
+            for tensor, stays in zip(setup.tensors, persistent(setup), strict=True)
+            if tensor.packed is not None and not stays
+        )
     return Amount(exactly(kept), found.plus(exactly(kept)))
 
 

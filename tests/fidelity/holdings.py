@@ -11,10 +11,12 @@ from linted import config_of
 from ranks import run
 
 from ds_lint.facts import Facts
+from ds_lint.facts.lora import Adapters
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
 from ds_lint.facts.tensors import Tensor
 from ds_lint.memory import host, partition, setup, states
+from ds_lint.memory.band import exactly
 from ds_lint.memory.placed import Placed
 from ds_lint.source import documents
 
@@ -140,12 +142,25 @@ def measure_most(case: Case) -> tuple[Case, Held]:
 def setup_of(case: Case, tensors: tuple[Tensor, ...]) -> TrainingSetup:
     """The setup that ds-lint reads from the config, with the parameters of the model."""
     facts = Facts(world_size=case.ranks)
-    facts.model = Model("", {}, parameters=[Parameter(one.name, (one.size,), "BF16") for one in tensors])
+    if case.quantization is not None:
+        _take_quantized(facts, case)
+    else:
+        facts.model = Model("", {}, parameters=[Parameter(one.name, (one.size,), "BF16") for one in tensors])
     document = documents.from_bytes(json.dumps(case.deepspeed_config).encode(), "config.json")
     found = setup.of(config_of(document, target=INSTALLED, stack="deepspeed", facts=facts))
     assert found is not None
+    if case.quantization is not None:
+        return found
     found = found._replace(tensors=tensors, uses_zero_init=case.zero_init)
     return found._replace(decays_apart=True, optimizer="adamw_torch") if case.by_trainer else found
+
+
+def _take_quantized(facts: Facts, case: Case) -> None:
+    """The model with what its ``config.json`` says of its weights, and the adapters: ds-lint works out the parameters."""
+    quantization = {"quant_method": "bitsandbytes", **(case.quantization or {})}
+    facts.model = Model("", {**case.model_config, "quantization_config": quantization})
+    assert case.lora is not None
+    facts.lora = Adapters(case.lora["r"], tuple(case.lora["target_modules"]))
 
 
 def differences(case: Case, held: Held) -> list[str]:
@@ -154,7 +169,10 @@ def differences(case: Case, held: Held) -> list[str]:
     said = states.of(setup)
     said["buckets"] = said["buckets"].plus(Placed(host=host.buffers(setup)))
     found = {kind: held.elements(kind) for kind in KINDS}
-    found["buckets"] = _sum(held.elements("buckets", "backward"), held.elements("other"))
+    others = held.elements("other")
+    if case.quantization is not None:  # bitsandbytes has tables in fp32 for all weights together
+        others = {dtype: count for dtype, count in others.items() if dtype != "float32"}
+    found["buckets"] = _sum(held.elements("buckets", "backward"), others)
     if case.stage == 0 and case.ranks > 1:
         found["buckets"] = {DTYPES[case.dtype]: held.reduced}
     if setup.uses_bf16_optimizer:  # reduces as stage 0 does, through copies that are gone at once
@@ -179,6 +197,8 @@ def _difference(kind: str, said: Placed, held: Elements) -> str:
     elements = sum(held.get(dtype, 0) for dtype in WIDTHS)
     size = sum(count * WIDTHS.get(dtype, 0) for dtype, count in held.items())
     counts, sizes = said.gpu.elements.plus(said.host.elements), said.gpu.bytes.plus(said.host.bytes)
+    if kind == "parameters" and {"uint8", "int8"} & held.keys():  # scales have bytes alone
+        counts = exactly(elements)
     if counts.least <= elements <= counts.most and sizes.least <= size <= sizes.most:
         return ""
     return f"{kind}: {elements:,} elements, {size:,} bytes; said {counts}, {sizes}"

@@ -134,13 +134,21 @@ def _model() -> Any:
 
 def _quantized(make: Any, config: Any) -> Any:
     """The model as a script loads it with a ``BitsAndBytesConfig``, after transformers was told of the config."""
+    from safetensors.torch import save_model
     from transformers.integrations import HfDeepSpeedConfig
 
     with tempfile.TemporaryDirectory() as folder:
-        make(config).save_pretrained(folder)
+        config.save_pretrained(folder)
+        save_model(make(config), f"{folder}/model.safetensors", {"format": "pt"})  # as ``save_pretrained`` of rank 0
+        torch.set_default_dtype(torch.float32)  # of the scales
         told = HfDeepSpeedConfig(JOB["config"])
         quantization = transformers.BitsAndBytesConfig(**JOB["quantization"])
-        model = make.from_pretrained(folder, quantization_config=quantization, dtype=DTYPES[JOB["dtype"]])
+        model = make.from_pretrained(
+            folder,
+            quantization_config=quantization,
+            dtype=DTYPES[JOB["dtype"]],
+            experts_implementation="eager",
+        )
         del told
     return model
 
