@@ -89,7 +89,7 @@ def installed() -> dict[str, Any]:
 
 
 def left_alone(model_type: str) -> Iterator[str]:
-    """The kinds of linear layers of a model type that transformers leaves alone, for another reason than their place."""
+    """The kinds of linear layers of a model type that transformers leaves alone, although of any place in it."""
     import torch
     import transformers
     from transformers.integrations.bitsandbytes import replace_with_bnb_linear
@@ -103,7 +103,7 @@ def left_alone(model_type: str) -> Iterator[str]:
     with torch.device("meta"):
         model = getattr(transformers, store["models"][model_type]["class"])(config)
     model.tie_weights()
-    skipped = HfQuantizer.get_modules_to_not_convert(model, None, model._keep_in_fp32_modules)
+    skipped = HfQuantizer.get_modules_to_not_convert(model, None, model._keep_in_fp32_modules)  # noqa: SLF001
     replace_with_bnb_linear(model, skipped, transformers.BitsAndBytesConfig(load_in_4bit=True))
     replaced = [name for name, module in model.named_modules() if type(module).__name__ == "Linear4bit"]
     there = {name for name, _ in model.named_modules()}
@@ -112,9 +112,9 @@ def left_alone(model_type: str) -> Iterator[str]:
         module = kind.name.removesuffix(".weight")
         pattern = re.compile(re.escape(module).replace(r"\#", r"\d+") + "$")
         is_there = any(map(pattern.match, there))
-        if kind.layer in _PACKABLE and module not in (head(config.to_dict()), last) and is_there:
-            if not any(map(pattern.match, replaced)):
-                yield kind.name
+        is_last = module in (head(config.to_dict()), last)
+        if kind.layer in _PACKABLE and is_there and not is_last and not any(map(pattern.match, replaced)):
+            yield kind.name
 
 
 def held(model_type: str, way: dict[str, Any]) -> dict[str, int]:

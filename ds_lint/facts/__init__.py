@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.facts.lora import Adapters
-    from ds_lint.frameworks.record import PackedWeights
     from ds_lint.facts.model import Model
     from ds_lint.facts.training import TrainingArguments
     from ds_lint.facts.training_recipe import TrainingRecipe
+    from ds_lint.frameworks.record import PackedWeights
 
 
 class Sources(OptionRecord):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import NamedTuple
 
 from ds_lint.facts.model import BYTES
 from ds_lint.facts.script_values import conditions_hold
@@ -18,6 +17,7 @@ from ds_lint.facts.shapes import head, in_order, kinds
 from ds_lint.facts.tensors import Packed, Tensor
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.frameworks.record import BITSANDBYTES, PackedWeights
+from ds_lint.frameworks.trl import TRL
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.facts import Facts
     from ds_lint.facts.launched import LaunchFacts
     from ds_lint.facts.model import Model
+    from ds_lint.frameworks.record import FieldValues
     from ds_lint.launches.model_loading import QuantizedLoad
 
 _WIDTHS = {**BYTES, "uint8": 1, "int8": 1}
@@ -38,15 +39,10 @@ _LAYERS = ("linear", "conv1d")
 _THREE_DIMENSIONS = 3
 _WORDS = {"nf4": 4, "fp4": 4, "int4": 4, "int8": 8}
 _STORAGES = tuple(_WIDTHS)
+_NESTED = ("use_bnb_nested_quant", "bnb_4bit_use_double_quant", "double_quantization", "use_nested_quant")
 _DISK = {"F64": 8, "F32": 4, "I32": 4, "U32": 4, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
 # Methods whose weights transformers makes 16 bit where the GPU cannot compute with them, or if it is told to.
 _UNPACKED = ("fp8", "fbgemm_fp8", "mxfp4")
-
-
-class UnknownWeights(NamedTuple):
-    """Why the size of quantized weights is not known."""
-
-    method: str
 
 
 def parsed(text: str, source: str = "--quantization") -> PackedWeights:
@@ -114,12 +110,18 @@ def _of_launch(launch: LaunchFacts) -> PackedWeights | None:
     for loaded in loads:
         if conditions_hold(loaded.conditions, launch.launch, launch.script):
             return _of_load(loaded)._replace(source=f"`{loaded.argument}`, {launch.at(loaded.place)}")
-    if launch.framework is None or launch.recipe is not None:
+    if launch.recipe is not None:
         return None
-    arguments = launch.values
-    found = launch.framework.packed(lambda name: True if name in arguments and arguments[name] is None else arguments.get(name))
-    name = launch.framework.quantized(arguments.get)
-    return found._replace(source=f"`--{name}`, {launch.origin}" if name else launch.origin) if found is not None else None
+    framework, arguments = launch.framework or TRL, launch.values
+    value: FieldValues = lambda name: True if name in arguments and arguments[name] is None else arguments.get(name)  # noqa: E731
+    found, name = framework.packed(value), framework.quantized(value)
+    if found is None or name is None:
+        return None
+    if launch.framework is None and found.bits == _WORDS["nf4"] and not {*_NESTED} & {*arguments}:
+        found = found._replace(
+            is_nested=None
+        )  # a script of the user's own has the flags of TRL, and defaults of its own
+    return found._replace(source=f"`--{name}`, {launch.origin}")
 
 
 def _of_load(loaded: QuantizedLoad) -> PackedWeights:
@@ -148,7 +150,9 @@ def _skipped(options: dict[str, Any]) -> tuple[str, ...] | None:
 # ------------------------------------------------------------------------------------------------------- parameters
 
 
-def packed(weights: PackedWeights, shape: tuple[int, ...], *, run: str = "bfloat16", is_transposed: bool = False) -> Packed:
+def packed(
+    weights: PackedWeights, shape: tuple[int, ...], *, run: str = "bfloat16", is_transposed: bool = False
+) -> Packed:
     """What a weight of this shape takes; ``run`` is the dtype that the run trains in, as torch names it.
 
     An experts' weight of three dimensions is packed as one. Pure, so FSDP may ask for the bytes of a weight, too.
@@ -171,7 +175,8 @@ def stored(weights: PackedWeights, count: int, storage: str) -> int:
     """The elements of the tensor in which so many weights are packed."""
     if weights.bits == 8:
         return count
-    return -(-(-(-count // 2)) // _WIDTHS[storage])
+    packed_bytes = (count + 1) // 2
+    return -(-packed_bytes // _WIDTHS[storage])
 
 
 def packed_tensors(
@@ -191,12 +196,17 @@ def packed_tensors(
         kind = layers.get(tensor.name)
         is_layer = kind is not None and (kind.layer in _LAYERS and names.may_pack(kind.name))
         are_experts = len(tensor.shape) == _THREE_DIMENSIONS and ".experts." in tensor.name
-        if tensor.is_trained or kind is None or not (
-            is_layer or (are_experts and (has_linear_experts or weights.packs_experts))
-        ) or names.stays(name):
+        if (
+            tensor.is_trained
+            or kind is None
+            or not (is_layer or (are_experts and (has_linear_experts or weights.packs_experts)))
+            or names.stays(name)
+        ):
             found.append(tensor)
             continue
         takes = packed(weights, tensor.shape, run=run, is_transposed=kind.layer == "conv1d")
+        if are_experts and has_linear_experts:
+            takes = takes._replace(parts=tensor.shape[0] * (1 + ("gate_up" in tensor.name)))
         found.append(tensor._replace(size=stored(weights, tensor.size, storage), packed=takes))
     return found
 

@@ -13,11 +13,13 @@ class Packed(NamedTuple):
     """A quantized weight: the elements that it had, the bytes of an element of what it is packed in, and more bytes.
 
     ``beside`` are its scales and tables, at the least, likely and at the most: a rank has all of them, also at stage 3.
+    ``parts`` are the weights that were one parameter of the model before: each is unpacked for itself.
     """
 
-    count: int
+    elements: int
     width: int
     beside: tuple[float, float, float]
+    parts: int = 1
 
 
 class Tensor(NamedTuple):
@@ -30,9 +32,9 @@ class Tensor(NamedTuple):
     packed: Packed | None = None  # if it is quantized: ``size`` is then that of the tensor in which it is packed
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         """The elements that it has to a model."""
-        return self.size if self.packed is None else self.packed.count
+        return self.size if self.packed is None else self.packed.elements
 
 
 def of(model: Model) -> list[Tensor]:
@@ -44,6 +46,10 @@ def of(model: Model) -> list[Tensor]:
     from ds_lint.facts.shapes import in_order, kinds
 
     described = [Tensor(kind.name, kind.size, shape=kind.shape) for kind in in_order(kinds(model.config) or [])]
-    if model.parameters is None or model.quantization or sum(one.size for one in described) == sum(one.count for one in model.parameters):
+    if (
+        model.parameters is None
+        or model.quantization
+        or sum(one.size for one in described) == sum(one.count for one in model.parameters)
+    ):
         return described
     return [Tensor(parameter.name, parameter.count, shape=tuple(parameter.shape)) for parameter in model.parameters]

@@ -123,8 +123,8 @@ class Framework(NamedTuple):
 
     A recipe of it has the key ``model`` and one of ``keys``; no recipe of another has both. A script is known to be of
     it by ``flag`` on its command line. ``adapter`` and ``quantized`` give the field by which it trains an adapter and
-    loads a quantized model, and ``packed`` how the weights of that model are quantized; ``trains_otherwise`` says that something else than the Trainer trains, or with other
-    arguments, which any of the fields ``otherwise`` means too.
+    loads a quantized model, ``packed`` how the weights of that model are quantized; ``trains_otherwise`` says that
+    something else than the Trainer trains, or with other arguments, which any of the fields ``otherwise`` means too.
     """
 
     name: str

@@ -105,7 +105,11 @@ def _packed(value: FieldValues) -> PackedWeights | None:
     if name == "load_in_4bit":
         nested, storage = value("use_bnb_nested_quant"), value("bnb_4bit_quant_storage")
         return PackedWeights(
-            BITSANDBYTES, 4, switched(nested, otherwise=False), named(storage, otherwise="uint8"), computes_in_full=False
+            BITSANDBYTES,
+            4,
+            switched(nested, otherwise=False),
+            named(storage, otherwise="uint8"),
+            computes_in_full=False,
         )
     return PackedWeights(BITSANDBYTES, 8) if name is not None else None
 

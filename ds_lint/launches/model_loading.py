@@ -10,6 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.early_config import EarlyConfig, EarlyConfigReader
 from ds_lint.launches.script_code import (
     ARGUMENTS,
@@ -21,7 +22,6 @@ from ds_lint.launches.script_code import (
     place,
     written,
 )
-from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:

@@ -72,9 +72,7 @@ def _gathered(setup: TrainingSetup, widths: tuple[int, ...]) -> Band:
     """What is gathered of parameters whose elements count so much each."""
     sizes = [tensor.size for tensor in setup.tensors]
     is_persistent = persistent(setup)
-    gathered = [
-        0 if stays else size * width for size, width, stays in zip(sizes, widths, is_persistent, strict=True)
-    ]
+    gathered = [0 if stays else size * width for size, width, stays in zip(sizes, widths, is_persistent, strict=True)]
     alone = modules(setup.tensors)
     together = modules(setup.tensors, are_experts_one=True)
     least = max(sum(gathered[place] for place in module.parameters) for module in alone)

@@ -20,9 +20,10 @@ def parameters(setup: TrainingSetup) -> Placed:
     if setup.stage < 3:
         padded = amount(share(setup) * (setup.ranks if setup.stage or setup.uses_bf16_optimizer else 1), setup.width)
         frozen = quantized.stored(setup, ((one, one.size) for one in setup.tensors if not one.is_trained))
-        return Placed(gpu=padded.plus(frozen).plus(quantized.beside(setup)))
+        return Placed(gpu=padded.plus(quantized.doubted(setup, frozen)).plus(quantized.beside(setup)))
     kept = Placed(gpu=_whole(setup).plus(quantized.beside(setup)))
-    return _partitions(setup).plus(kept).plus(_second_partitions(setup))
+    found = _partitions(setup).plus(kept).plus(_second_partitions(setup))
+    return Placed(*(quantized.doubted(setup, one) for one in found))
 
 
 def reference(setup: TrainingSetup) -> Placed:

@@ -274,8 +274,10 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     saved = setup.checkpoint_width
     widths = setup.loaded_width or Band(0, saved or setup.width, FULL)  # 0 if the file stays mapped
     loaded = widths.times(all_elements)
-    if (setup.stage == 3 and setup.uses_zero_init) or setup.weights is not None:
-        loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time, or one weight after the other
+    if setup.weights is not None:  # one weight after the other goes to the GPU, from a file that may be all of them
+        loaded = Band(0, 0, (saved or FULL) * all_elements)
+    elif setup.stage == 3 and setup.uses_zero_init:
+        loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time
     elif setup.stage == 3 and setup.uses_zero_init is None:
         loaded = Band(0, loaded.likely, loaded.most)
     if setup.stage in (1, 2):

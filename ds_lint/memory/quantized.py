@@ -11,6 +11,7 @@ from ds_lint.facts import lora_requests
 from ds_lint.facts.packed_weights import packed_tensors, requested
 from ds_lint.frameworks.record import BITSANDBYTES
 from ds_lint.memory.band import NOTHING, Band, exactly, total
+from ds_lint.memory.doubts import is_quantized
 from ds_lint.memory.partition import persistent
 from ds_lint.memory.placed import FULL, Amount
 
@@ -62,6 +63,13 @@ def not_included(setup: TrainingSetup) -> str | None:
     return f"the weights, which are quantized by {weights.method} ({weights.source})"
 
 
+def doubt(config: Config) -> str | None:
+    """What to give where it is not known whether the weights are quantized; None where it is."""
+    if requested(config.facts) is not None or not is_quantized(config):
+        return None
+    return "the script may quantize the weights, which is not counted (set --quantization, such as nf4 or none)"
+
+
 def in_words(weights: PackedWeights) -> str:
     """How weights are quantized, for people."""
     if weights.method != BITSANDBYTES:
@@ -77,6 +85,13 @@ def stored(setup: TrainingSetup, sizes: Iterable[tuple[Tensor, int]]) -> Amount:
         elements += size
         held += size * width(setup, tensor)
     return Amount(exactly(elements), exactly(held))
+
+
+def doubted(setup: TrainingSetup, held: Amount) -> Amount:
+    """What parameters that are not trained take, if the script may pack them, in 4 bit at the least."""
+    if not setup.may_be_quantized:
+        return held
+    return held._replace(bytes=held.bytes._replace(least=held.bytes.least / (2 * _HALF)))
 
 
 def width(setup: TrainingSetup, tensor: Tensor) -> int:
@@ -110,7 +125,8 @@ def unpacked(setup: TrainingSetup) -> Band:
     4 bit are unpacked to the dtype that the model was loaded in, and once more to that in which is computed
     (``MatMul4Bit.backward``); 8 bit to that of the activations (``MatMul8bitLt.backward``).
     """
-    largest = max((one.count for one in setup.tensors if one.packed is not None and one.packed.width), default=0)
+    weights = (one.packed for one in setup.tensors if one.packed is not None and one.packed.width)
+    largest = max((-(-one.elements // one.parts) for one in weights), default=0)
     if not largest or setup.weights is None:
         return NOTHING
     copied = Band(0, 0, FULL)
@@ -124,8 +140,8 @@ def unpacked(setup: TrainingSetup) -> Band:
 def computes(weight: Band, activations: Band, in_layers: Band) -> dict[str, Band]:
     """What the weight of a layer adds to the passes, which is not there while the loss is computed."""
     within = in_layers.plus(weight)
-    more = (max(0.0, one - other) for one, other in zip(within[:2], activations[:2], strict=True))
-    return {"unpacked": Band(*more, weight.most)}
+    least, likely = max(0, within.least - activations.least), max(0, within.likely - activations.likely)
+    return {"unpacked": Band(least, likely, weight.most)}
 
 
 def loads(setup: TrainingSetup) -> list[dict[str, Band]]:
@@ -136,7 +152,10 @@ def loads(setup: TrainingSetup) -> list[dict[str, Band]]:
     """
     if setup.weights is None:
         return []
-    held, count = whole(setup).bytes, sum(one.size for one in setup.tensors if one.packed is None and not one.is_trained)
+    held, count = (
+        whole(setup).bytes,
+        sum(one.size for one in setup.tensors if one.packed is None and not one.is_trained),
+    )
     cast = Band(0, 0, (FULL - setup.width) * count if _is_known(setup) else 0)
     return [{"parameters": held.plus(Band(0, 0, max(unpacked(setup).most, cast.most)))}]
 

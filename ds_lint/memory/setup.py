@@ -13,7 +13,7 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading, parallelism, partitioned, quantized
+from ds_lint.memory import doubts, loading, parallelism, partitioned, quantized
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
@@ -121,6 +121,7 @@ class TrainingSetup(NamedTuple):
     keeps_all_activations: bool = False  # sequences have the assumed length, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     weights: PackedWeights | None = None  # how those that are not trained are quantized
+    may_be_quantized: bool = False  # which the script decides in a way that does not show
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
     zero_init_way: str = "deepspeed.zero.Init()"  # what to write in the script so that it does
@@ -134,7 +135,7 @@ class TrainingSetup(NamedTuple):
     @property
     def parameter_count(self) -> int:
         """The elements of all parameters; of quantized weights as many as they had before."""
-        return sum(tensor.count for tensor in self.tensors)
+        return sum(tensor.elements for tensor in self.tensors)
 
     @property
     def width(self) -> int:
@@ -265,6 +266,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
         weights=weights,
+        may_be_quantized=weights is None and doubts.is_quantized(config),
         uses_zero_init=partitioned.uses_zero_init(config) if weights is None else False,
         zero_init_way=partitioned.way(config),
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),

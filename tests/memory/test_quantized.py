@@ -6,8 +6,7 @@ import pytest
 
 from ds_lint.facts import tensors
 from ds_lint.facts.model import Model
-from ds_lint.facts.packed_weights import of_files, packed_tensors, parsed
-from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.facts.packed_weights import of_files, packed_tensors
 from ds_lint.knowledge import tables
 
 STORE = tables.load("quantization")
@@ -26,5 +25,7 @@ def taken(model: Model, weights) -> tuple[int, float]:
 @pytest.mark.parametrize("one", STORE["counted"], ids=lambda one: f"{one['model']}-{one['quantization']}")
 def test_a_quantized_model_takes_what_was_counted(one):
     config = {"model_type": one["model"], **STORE["models"][one["model"]]}
-    weights = of_files(Model("", {**config, "quantization_config": {"quant_method": "bitsandbytes", **one["quantization"]}}))
+    weights = of_files(
+        Model("", {**config, "quantization_config": {"quant_method": "bitsandbytes", **one["quantization"]}})
+    )
     assert taken(Model("", config), weights) == (one["parameters"], one["beside"])
