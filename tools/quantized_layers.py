@@ -1,4 +1,4 @@
-"""Write schemas/quantization.json: which linear layers transformers does not quantize, and what bitsandbytes makes of others.
+"""Write schemas/quantization.json: which linear layers transformers does not quantize, and what others then take.
 
     python -m tools.quantized_layers [--write]
 
@@ -14,7 +14,7 @@ loaded again with a ``BitsAndBytesConfig``, and the scales and tables beside the
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import re
 import sys
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stored = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
     differing = [name for name in found if found[name] != stored.get(name)]
     if options.write:
-        dated = {"date": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()}
+        dated = {"date": dt.datetime.now(tz=dt.timezone.utc).date().isoformat()}
         STORE.write_text(_text(dated | found if differing else stored), encoding="utf-8", newline="\n")
         return 0
     sys.stdout.write("".join(f"{name} differs\n" for name in differing))
@@ -89,7 +89,7 @@ def installed() -> dict[str, Any]:
 
 
 def left_alone(model_type: str) -> Iterator[str]:
-    """The kinds of linear layers of a model type that transformers leaves alone, although of any place in it."""
+    """The kinds of linear layers of a model type that transformers leaves alone, wherever they are in it."""
     import torch
     import transformers
     from transformers.integrations.bitsandbytes import replace_with_bnb_linear

@@ -30,7 +30,7 @@ def switched(given: Any, *, otherwise: bool) -> bool | None:
 
 
 def named(given: Any, *, otherwise: str | None) -> str | None:
-    """The name that a field gives, by its default if it is not given; None if it is no text."""
+    """The name that a field gives, by its default if it is not given; None if that is not a text."""
     if given is None:
         return otherwise
     return given if isinstance(given, str) else None

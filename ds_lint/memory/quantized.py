@@ -7,11 +7,8 @@ because ``MatmulLtState.CB`` holds them.
 
 from __future__ import annotations
 
-from ds_lint.facts import lora_requests
-from ds_lint.facts.packed_weights import packed_tensors, requested
 from ds_lint.frameworks.record import BITSANDBYTES
 from ds_lint.memory.band import NOTHING, Band, exactly, total
-from ds_lint.memory.doubts import is_quantized
 from ds_lint.memory.partition import persistent
 from ds_lint.memory.placed import FULL, Amount
 
@@ -26,19 +23,6 @@ if TYPE_CHECKING:
 
 _INT8 = 8  # bits
 _HALF = 2  # bytes
-_FUSES_EXPERTS = 5  # the major release of transformers whose classes have the experts of a layer in one parameter
-_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-
-
-def parameters(config: Config, dtype: str) -> list[Tensor]:
-    """The parameters of the model of a run as it trains them in ``dtype``; none if their sizes are not known."""
-    found, model = lora_requests.parameters(config.facts), config.facts.model
-    weights = requested(config.facts)
-    if weights is None or model is None or not found:
-        return found
-    major = str(config.knowledge.target["transformers"] or "").partition(".")[0]
-    has_linear_experts = major.isdecimal() and int(major) < _FUSES_EXPERTS
-    return packed_tensors(found, model, weights, run=_DTYPES[dtype], has_linear_experts=has_linear_experts)
 
 
 def why_not(config: Config, setup: TrainingSetup) -> str | None:
@@ -61,13 +45,6 @@ def not_included(setup: TrainingSetup) -> str | None:
     if weights is None or _is_known(setup) or _beside(setup.tensors).most:
         return None
     return f"the weights, which are quantized by {weights.method} ({weights.source})"
-
-
-def doubt(config: Config) -> str | None:
-    """What to give where it is not known whether the weights are quantized; None where it is."""
-    if requested(config.facts) is not None or not is_quantized(config):
-        return None
-    return "the script may quantize the weights, which is not counted (set --quantization, such as nf4 or none)"
 
 
 def in_words(weights: PackedWeights) -> str:

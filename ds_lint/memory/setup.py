@@ -13,7 +13,7 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import doubts, loading, parallelism, partitioned, quantized
+from ds_lint.memory import doubts, loading, packed, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
@@ -221,7 +221,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     stage = prepared.stage()
     if model is None or ranks is None or stage is None:
         return None
-    parameters = tuple(quantized.parameters(config, prepared.dtype()))
+    parameters = tuple(packed.parameters(config, prepared.dtype()))
     weights = packed_weights.requested(config.facts)
     if not parameters:
         return None

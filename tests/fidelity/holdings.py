@@ -156,7 +156,7 @@ def setup_of(case: Case, tensors: tuple[Tensor, ...]) -> TrainingSetup:
 
 
 def _take_quantized(facts: Facts, case: Case) -> None:
-    """The model with what its ``config.json`` says of its weights, and the adapters: ds-lint works out the parameters."""
+    """The model with what its ``config.json`` says of its weights, and the adapters; ds-lint works out the rest."""
     quantization = {"quant_method": "bitsandbytes", **(case.quantization or {})}
     facts.model = Model("", {**case.model_config, "quantization_config": quantization})
     assert case.lora is not None
