@@ -98,6 +98,7 @@ def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Ban
         found = found if divided is None else divided._replace(most=found.most)
     if found is None:
         return None
+    found = found.plus(quantized.kept_inputs(setup))
     return _widened(setup, found if setup.keeps_all_activations else found._replace(least=0))
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _INT8 = 8  # bits
 _HALF = 2  # bytes
+_MATRIX = 2  # dimensions
+_OTHER_INPUTS = 0.3  # of layers of models that have their inputs in another way
 
 
 def why_not(config: Config, setup: TrainingSetup) -> str | None:
@@ -111,7 +113,46 @@ def unpacked(setup: TrainingSetup) -> Band:
         copied = NOTHING
     elif setup.weights.computes_in_full:
         copied = exactly(FULL)
-    return Band(_HALF, setup.width, setup.width).plus(copied).times(largest)
+    found = Band(_HALF, setup.width, setup.width).plus(copied).times(largest)
+    if setup.micro_batch is None or setup.sequence_length is None:
+        return found
+    tokens = setup.micro_batch * setup.sequences * setup.sequence_length
+    around = max(sum(one.shape[-2:]) for one in setup.tensors if one.packed is not None and one.packed.width)
+    return found.plus(copied.times(tokens * around))  # the input and the output of the layer, in fp32
+
+
+def kept_inputs(setup: TrainingSetup) -> Band:
+    """What layers of 8 bit keep although activations are computed again: their inputs, until the backward pass.
+
+    ``MatMul8bitLt`` has them in an attribute of its context, where only reentrant recomputation lets them go. The
+    projections of queries, keys and values have one input, and so have gate and up.
+    """
+    if not _is_int8(setup) or setup.is_checkpointed is not True or not setup.micro_batch or not setup.sequence_length:
+        return NOTHING
+    tokens = setup.micro_batch * setup.sequences * setup.sequence_length
+    widths: dict[str, dict[int, int]] = {}  # of the inputs by the module around the layers, and how often there
+    last: dict[str, int] = {}
+    for tensor in setup.tensors:
+        if tensor.packed is not None and len(tensor.shape) == _MATRIX:
+            around = tensor.name.rpartition(".")[0].rpartition(".")[0]
+            widths.setdefault(around, {}).setdefault(tensor.shape[-1], 0)
+            widths[around][tensor.shape[-1]] += 1
+            last[around] = tensor.shape[-1]
+    layers = {around: _layers(setup, around) for around in widths}
+    kept = sum(layers[around] * (sum(sizes) + _of_output(around, sizes, last)) for around, sizes in widths.items())
+    held = float(kept * tokens * setup.width)
+    return Band(0, 0 if setup.is_reentrant else held, held * (1 + _OTHER_INPUTS))
+
+
+def _layers(setup: TrainingSetup, around: str) -> int:
+    """The modules of a name, of which only the kind may be known."""
+    first = next(one.name for one in setup.tensors if one.packed is not None and one.name.startswith(f"{around}."))
+    return sum(1 for one in setup.tensors if one.name == first)
+
+
+def _of_output(around: str, sizes: dict[int, int], last: dict[str, int]) -> int:
+    """The input of the output projection of attention, which is another tensor than one as wide."""
+    return last[around] if "att" in around.lower() and sizes[last[around]] > 1 else 0
 
 
 def computes(weight: Band, activations: Band, in_layers: Band) -> dict[str, Band]:
@@ -145,5 +186,9 @@ def _is_known(setup: TrainingSetup) -> bool:
     return setup.weights is None or setup.weights.method == BITSANDBYTES
 
 
+def _is_int8(setup: TrainingSetup) -> bool:
+    return setup.weights is not None and setup.weights.bits == _INT8
+
+
 def _keeps_whole(setup: TrainingSetup) -> bool:
-    return setup.stage == 3 and setup.weights is not None and setup.weights.bits == _INT8
+    return setup.stage == 3 and _is_int8(setup)

@@ -121,6 +121,7 @@ class TrainingSetup(NamedTuple):
     keeps_all_activations: bool = False  # sequences have the assumed length, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     weights: PackedWeights | None = None  # how those that are not trained are quantized
+    is_reentrant: bool = False  # recomputation, of the older kind
     may_be_quantized: bool = False  # which the script decides in a way that does not show
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
@@ -266,6 +267,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
         weights=weights,
+        is_reentrant=weights is not None and _is_reentrant(config),
         may_be_quantized=weights is None and doubts.is_quantized(config),
         uses_zero_init=partitioned.uses_zero_init(config) if weights is None else False,
         zero_init_way=partitioned.way(config),
@@ -290,6 +292,18 @@ def _is_checkpointed(config: Config) -> bool | None:
     if _checkpoints_itself(config):
         return True
     return None if training is None or any(map(training.may_be_set, _CHECKPOINTING)) else False
+
+
+def _is_reentrant(config: Config) -> bool:
+    """Whether activations are likely computed again by reentrant checkpointing, the older kind."""
+    facts = config.facts
+    given = config.argument("gradient_checkpointing_kwargs")
+    if given is not None and isinstance(given.value, dict):
+        return given.value.get("use_reentrant") is True
+    framework = facts.recipe.record if facts.recipe is not None else facts.launch.framework if facts.launch else None
+    if framework is not None and (framework.is_reentrant or framework.checkpoints_unless):
+        return True
+    return not config.knowledge.stack_does("gradient-checkpointing-is-not-reentrant")
 
 
 def _checkpoints_itself(config: Config) -> bool:
