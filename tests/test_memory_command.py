@@ -334,12 +334,21 @@ def test_a_published_name_is_enough(described):
     assert found["setup"]["parameters"] == PARAMETERS
 
 
-def test_quantized_weights_are_not_estimated(memory, project):
+def test_quantized_weights_train_adapters_alone(memory, project):
     quantized = {**MODEL, "quantization_config": {"quant_method": "awq"}}
     (project / "model" / "config.json").write_text(json.dumps(quantized), encoding="utf-8")
     assert memory("ds.json", *FACTS) == Said(
-        2, "", "ds-lint: ds.json: the weights of model are quantized (awq), which is not estimated\n"
+        2, "", "ds-lint: ds.json: the run trains adapters, and which is not known; set --lora\n"
     )
+
+
+def test_weights_of_other_methods_are_not_included(described, project):
+    quantized = {**MODEL, "quantization_config": {"quant_method": "awq"}}
+    (project / "model" / "config.json").write_text(json.dumps(quantized), encoding="utf-8")
+    found = described("ds.json", *FACTS, "--lora", "r=8,targets=q_proj")
+    assert found["left_out"][0] == "the weights, which are quantized by awq (model/config.json)"
+    assert found["setup"]["parameters"] > PARAMETERS > found["rank"]["parameters"]["elements"]["most"]
+    assert found["fits"]["gpu"] is None
 
 
 def test_options_win_over_the_launch(described):

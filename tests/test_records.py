@@ -44,6 +44,7 @@ FILES = {
     "recipes": records.Recipes,
     "refusals": records.Refusals,
     "peft": records.Peft,
+    "quantization": records.QuantizedLayers,
     "published_models": records.PublishedModels,
     "shapes": records.Shapes,
     "torch": records.TorchStore,

@@ -482,6 +482,7 @@ def test_every_store_that_a_program_writes_is_brought_up_to_date():
     }
     modules = {step.command[0] for step in (*steps.INSTALLED, *steps.READ, *steps.PAGES)}
     modules |= {reading.module for reading in readings.readings()}
-    by_hand = {"allowances.json", "megatron.json"}  # measured on a GPU; read off a repository
+    # measured on a GPU; read off a repository; counted with bitsandbytes, which is not among the pinned packages
+    by_hand = {"allowances.json", "megatron.json", "quantization.json"}
     writes = {name: set(re.findall(r"-m ([\w.]+)", writer)) for name, writer in written.items()}
     assert {name for name, writers in writes.items() if not writers & modules} == by_hand

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import doubts, parallelism, setup
+from ds_lint.memory import doubts, parallelism, quantized, setup
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -93,6 +93,7 @@ def _model(config: Config, wanted: TrainingSetup) -> str:
         return model.origin
     trained = wanted.trained_count
     part = f", {_in_words(trained)} of them trained" if trained < wanted.parameter_count else ""
+    part += f", {quantized.in_words(wanted.weights)}" if wanted.weights is not None else ""
     return f"{os.path.normpath(model.origin)}: {_in_words(wanted.parameter_count)} parameters{part}"
 
 
@@ -109,6 +110,8 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     wanted, aligned = found.setup, alignment.of(config.facts)
     if aligned is not None:
         yield from (f"{other} ({aligned.method})" for other in aligned.others)
+    if (what := quantized.not_included(wanted)) is not None:
+        yield what
     if "activations" in found.parts:
         return
     options = [
@@ -127,17 +130,14 @@ def complaint_of(one: LaunchedConfig) -> str | None:
         lacks = setup.missing(config)
     except NoAdapters as error:
         return f"{place}: {error}"
-    model, recipe = config.facts.model, config.facts.recipe
-    if model is not None and model.quantization is not None:
-        return f"{place}: the weights of {model.path} are quantized ({model.quantization}), which is not estimated"
-    if recipe is not None and recipe.quantization is not None:
-        return f"{place}: `{recipe.quantization.name}` quantizes the weights, which is not estimated"
     if (why := doubts.not_training(config) or parallelism.split(config)) is not None:
         return f"{place}: {why}, which is not estimated"
     if not lacks:
-        stage_is_known = setup.of(config) is not None
-        return None if stage_is_known else f"{place}: the ZeRO stage is not known; run ds-lint check to see why"
-    name = named_model(config.facts.launch or recipe)
+        wanted = setup.of(config)
+        if wanted is None:
+            return f"{place}: the ZeRO stage is not known; run ds-lint check to see why"
+        return None if (why := quantized.why_not(config, wanted)) is None else f"{place}: {why}"
+    name = named_model(config.facts.launch or config.facts.recipe)
     reasons = {
         "model": f"no file of the model {name} is on this machine" if name else "the model is not known",
         "world size": "the number of ranks is not known",

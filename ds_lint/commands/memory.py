@@ -11,7 +11,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
 from ds_lint.commands.report import print_text, write_notes
-from ds_lint.memory import setup
+from ds_lint.memory import packed, setup
 from ds_lint.output import memory_table
 from ds_lint.output.harmless import JSON, complaint, harmless
 from ds_lint.output.terminal import terminal_of
@@ -108,3 +108,5 @@ def _notes(found: list[LaunchedConfig]) -> Iterator[str]:
                 f"{config.document.path}: the run is taken to train in 16 bit, because the training arguments are not "
                 'known (set --trainer-args, such as "--bf16")'
             )
+        if reason is None and (doubt := packed.doubt(config)) is not None:
+            yield f"{config.document.path}: {doubt}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
     from ds_lint.facts.training import TrainingArguments
     from ds_lint.facts.training_recipe import TrainingRecipe
+    from ds_lint.frameworks.record import PackedWeights
 
 
 class Sources(OptionRecord):
@@ -58,6 +59,11 @@ class Sources(OptionRecord):
         "samples",
         "train LoRA adapters, such as r=16,targets=q_proj+v_proj (targets may be all-linear; default: those of peft)",
         metavar="ADAPTERS",
+    )
+    quantization: str | None = option(
+        "samples",
+        "weights that bitsandbytes quantizes: nf4, fp4 or int8, with double, storage=bfloat16, skip=lm_head; or none",
+        metavar="WEIGHTS",
     )
     gpu_memory: str | None = option(
         "samples", "memory of each GPU, such as 80GB, if it has no known name", metavar="SIZE"
@@ -113,6 +119,7 @@ class Facts:
         self.async_io: bool | None = None  # whether there is libaio
         self.adapters: str | None = None  # the option that says that the script trains adapters
         self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
+        self.packed: PackedWeights | None = None  # as the user describes them; ``packed_weights`` asks the project too
         self.recipe: TrainingRecipe | None = None  # the one that names or holds the config
         self.optimizer: str | None = None  # the class that a run of the script shows; empty if it makes no step
         self.launch: LaunchFacts | None = None  # a launch of the project that names the config

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
 
 ALL_LINEAR = "all-linear"  # peft's word for all linear layers but that of the logits
-_DEFAULT_RANK = 8  # of peft.LoraConfig
+DEFAULT_RANK = 8  # of peft.LoraConfig
 _EXAMPLE = "r=16,targets=q_proj+v_proj"
 _TWO_DIMENSIONS, _THREE_DIMENSIONS = 2, 3
 
@@ -49,7 +49,7 @@ def parsed(text: str, source: str = "--lora") -> Adapters:
                 f"{text!r} does not describe adapters: write r, targets and modules_to_save, such as {_EXAMPLE}"
             )
         given[name] = value
-    rank = count(given.get("r", str(_DEFAULT_RANK)))
+    rank = count(given.get("r", str(DEFAULT_RANK)))
     if not rank:
         raise UnreadableFact(f"r={given['r'][:20]} is not a valid rank of adapters: it must be 1 or more")
     return Adapters(rank, named_targets(given.get("targets")), _names(given.get("modules_to_save", "")), source)
@@ -192,7 +192,7 @@ class _Plan:
 def _kinds_of(model: Model) -> list[Kind]:
     """The parameters of a model with their layers: by its config, else by the names in its checkpoint."""
     found = kinds(model.config)
-    if found is not None or model.parameters is None:
+    if found is not None or model.parameters is None or model.quantization:
         return found or []
     return [Kind(one.name, tuple(one.shape), 1, _layer_by_name(one.name, one.shape)) for one in model.parameters]
 

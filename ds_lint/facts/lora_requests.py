@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ds_lint.facts import tensors
-from ds_lint.facts.lora import Adapters, named_targets, tensors_with
+from ds_lint.facts.lora import ALL_LINEAR, DEFAULT_RANK, Adapters, named_targets, tensors_with
+from ds_lint.facts.script_values import conditions_hold
 from ds_lint.frameworks.record import ALL, TRUE, AdapterFields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.counts import count
@@ -24,6 +25,7 @@ _OF_SCRIPTS = tuple(
     for rank in ("lora_r", "lora_rank")
     for targets in ("lora_target_modules", "lora_target", "target_modules")
 )
+_OF_PEFT = AdapterFields({}, "r", DEFAULT_RANK, "target_modules", None, "modules_to_save", word_for_all=ALL_LINEAR)
 _WORD_FOR_ALL = ("all", "all-linear", "ALL")
 
 
@@ -52,7 +54,21 @@ def _of_launch(launch: LaunchFacts) -> Adapters | None:
     if launch.framework is not None and launch.framework.adapters is not None:
         return _read(launch.framework.adapters, _value_of(flags), launch.origin)
     found = (_read(one, _value_of(flags), launch.origin) for one in _OF_SCRIPTS)
-    return next((one for one in found if one is not None), None)
+    return next((one for one in found if one is not None), None) or _of_script(launch)
+
+
+def _of_script(launch: LaunchFacts) -> Adapters | None:
+    """The adapters that the only ``LoraConfig`` of the script describes, if it is surely made and written out."""
+    made = launch.script.calls.adapters if launch.script is not None else ()
+    if len(made) != 1 or not conditions_hold(made[0].conditions, launch.launch, launch.script):
+        return None
+    given = dict(made[0].options)
+    rank, targets, saved = (given.get(name) for name in ("r", "target_modules", "modules_to_save"))
+    rank = _rank(rank, DEFAULT_RANK) if rank is not UNKNOWN else None
+    found = _targets(targets, _OF_PEFT) if targets is not UNKNOWN else UNKNOWN
+    if rank is None or found is UNKNOWN or not (saved is None or isinstance(saved, (list, tuple))):
+        return None
+    return Adapters(rank, found, tuple(map(str, saved or ())), launch.at(made[0].place))
 
 
 def _value_of(flags: Mapping[str, Any]) -> Callable[[str], Any]:
@@ -84,7 +100,7 @@ def _targets(given: Any, fields: AdapterFields) -> Any:
     """The targets that a field names; UNKNOWN if it is not known which."""
     if given is None:
         return UNKNOWN if fields.needs_targets else fields.default_targets
-    names = given if isinstance(given, list) else [given]
+    names = list(given) if isinstance(given, (list, set, tuple)) else [given]
     if not names or not all(isinstance(name, str) for name in names):
         return UNKNOWN
     if any(name in _WORD_FOR_ALL for name in names):

@@ -91,11 +91,17 @@ class Model:
     @property
     def quantization(self) -> str | None:
         """The method by which the weights are quantised; None where they are not."""
+        found = self.quantization_config
+        return None if found is None else _text(found.get("quant_method")) or _bitsandbytes(found)
+
+    @property
+    def quantization_config(self) -> JsonObject | None:
+        """What the config says of quantised weights; None where it says nothing."""
         for part in self._parts():
             for key in ("quantization_config", "compression_config"):  # the latter: llm-compressor's older name
                 found = part.get(key)
                 if isinstance(found, dict):
-                    return _text(found.get("quant_method")) or _bitsandbytes(found)
+                    return found
         return None
 
     @property

@@ -100,6 +100,13 @@ def _read_lora(facts: Facts, text: str, given_by: str) -> None:
     facts.origins["adapters"] = f"{text.strip()}, by {given_by}"
 
 
+def _read_quantization(facts: Facts, text: str, given_by: str) -> None:
+    from ds_lint.facts import packed_weights
+
+    facts.packed = packed_weights.parsed(text, given_by)
+    facts.origins["quantized weights"] = f"{text.strip()}, by {given_by}"
+
+
 def _look_around(facts: Facts, _is_here: bool, _given_by: str) -> None:
     """Ask this machine for the facts that are not given."""
     from ds_lint.facts import gpu, host
@@ -125,6 +132,7 @@ READERS: dict[str, Callable[[Facts, Any, str], None]] = {
     "gpu": _read_gpu,
     "host_memory": _read_host_memory,
     "lora": _read_lora,
+    "quantization": _read_quantization,
     "here": _look_around,
     "gpu_memory": _read_gpu_memory,
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
 from ds_lint.frameworks.record import (
+    BITSANDBYTES,
     CUT_LOSS,
     LIGER_LOSS,
     LIGER_MLP,
@@ -14,7 +15,10 @@ from ds_lint.frameworks.record import (
     AdapterFields,
     Aligned,
     Framework,
+    PackedWeights,
     Program,
+    named,
+    switched,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +40,21 @@ def _adapter(value: FieldValues) -> str | None:
 
 def _quantized(value: FieldValues) -> str | None:
     return _QUANTIZED.get(value("adapter")) if _adapter(value) is not None else None
+
+
+def _packed(value: FieldValues) -> PackedWeights | None:
+    """Source: ``_set_quantization_config`` in ``axolotl/loaders/model.py``."""
+    name = _quantized(value)
+    if name is None or value(name) not in TRUE:
+        return None
+    experts = value("quantize_moe_experts") in TRUE
+    if name == "load_in_8bit":
+        return PackedWeights(BITSANDBYTES, 8, packs_experts=experts)
+    given = value("bnb_config_kwargs")
+    given = given if isinstance(given, dict) else {}
+    nested = switched(given.get("bnb_4bit_use_double_quant"), otherwise=True)
+    storage = named(given.get("bnb_4bit_quant_storage"), otherwise="bfloat16")
+    return PackedWeights(BITSANDBYTES, 4, nested, storage, computes_in_full=False, packs_experts=experts)
 
 
 def _aligned(given: GivenFields) -> Aligned | None:
@@ -88,6 +107,7 @@ AXOLOTL = Framework(
         needs_targets=True, all_linear="lora_target_linear",
     ),
     quantized=_quantized,
+    packed=_packed,
     aligned=_aligned,
     is_reentrant=True,  # ``normalize_config`` in axolotl/utils/config/__init__.py sets ``use_reentrant``
     lengths=("sequence_len",),

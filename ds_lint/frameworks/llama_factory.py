@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
-from ds_lint.frameworks.record import ALL, LIGER, AdapterFields, Aligned, Framework, Program
+from ds_lint.frameworks.record import (
+    ALL,
+    BITSANDBYTES,
+    LIGER,
+    AdapterFields,
+    Aligned,
+    Framework,
+    PackedWeights,
+    Program,
+    named,
+    switched,
+)
 
 if TYPE_CHECKING:
-    from ds_lint.frameworks.record import GivenFields
+    from ds_lint.frameworks.record import FieldValues, GivenFields
 
 _PARSED = {
     "ModelArguments": "0", "DataArguments": "0", "FinetuningArguments": "0", "GeneratingArguments": "0",
@@ -28,6 +39,19 @@ def _aligned(given: GivenFields) -> Aligned | None:
         return Aligned(stage, reference=False, others=("the reference model",))
     is_known = given.is_known("finetuning_type") and (kind is not None or given.is_complete)
     return Aligned(stage, reference=kind not in (None, "lora") if is_known else None)
+
+
+def _packed(value: FieldValues) -> PackedWeights | None:
+    """Sources: ``configure_quantization`` in ``llamafactory/model/model_utils/quantization.py``, ``model_args.py``."""
+    bits, method = str(value("quantization_bit")), named(value("quantization_method"), otherwise="bnb")
+    if bits not in _BITS:
+        return None
+    if method not in ("bnb", "bitsandbytes"):
+        return PackedWeights(method or "a method that is not known")
+    if bits != "4":
+        return PackedWeights(BITSANDBYTES, 8) if bits == "8" else None
+    nested = switched(value("double_quantization"), otherwise=True)
+    return PackedWeights(BITSANDBYTES, 4, nested, storage="", computes_in_full=False)  # the run's dtype, for both
 
 
 LLAMA_FACTORY = Framework(
@@ -59,6 +83,7 @@ LLAMA_FACTORY = Framework(
         {"finetuning_type": ("lora", None)}, "lora_rank", 8, "lora_target", ALL, "additional_target"
     ),
     quantized=lambda value: "quantization_bit" if str(value("quantization_bit")) in _BITS else None,
+    packed=_packed,
     aligned=_aligned,
     checkpoints_unless="disable_gradient_checkpointing",  # ``prepare_model_for_training`` in checkpointing.py
     lengths=("cutoff_len",),

@@ -5,14 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.frameworks.layout import FieldLayout, FieldRoot, PresetLayout, SourceLayout, SourcePart
-from ds_lint.frameworks.record import ALL, LIGER, NO_WEIGHT, AdapterFields, Aligned, Framework, Program
+from ds_lint.frameworks.record import (
+    ALL,
+    BITSANDBYTES,
+    LIGER,
+    NO_WEIGHT,
+    AdapterFields,
+    Aligned,
+    Framework,
+    PackedWeights,
+    Program,
+    named,
+    switched,
+)
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import FieldValues, GivenFields
 
 _COMMANDS = ("sft", "pt", "rlhf")
 _KINDS = ("tuner_type", "train_type")  # the field that says how to train, in newer and older releases
-_METHODS = ("bnb", "eetq", "hqq", "quanto")  # with which it quantizes a model that it loads
+_METHODS = ("bnb", "eetq", "fp8", "hqq", "quanto")  # with which it quantizes a model that it loads
 
 
 def _adapter(value: FieldValues) -> str | None:
@@ -31,6 +43,19 @@ def _aligned(given: GivenFields) -> Aligned | None:
     is_known = given.is_known(field) and (kind is not None or given.is_complete)
     keeps = kind == "full" and not (name == "grpo" and given.value("beta") in NO_WEIGHT)
     return Aligned(str(name), keeps if is_known else None)
+
+
+def _packed(value: FieldValues) -> PackedWeights | None:
+    """Source: ``QuantizeArguments`` in ``swift/arguments/base_args/quant_args.py``."""
+    method, bits = value("quant_method"), str(value("quant_bits"))
+    if method != "bnb":
+        return PackedWeights(str(method)) if method in _METHODS else None
+    if bits != "4":
+        return PackedWeights(BITSANDBYTES, 8) if bits == "8" else None
+    nested = switched(value("bnb_4bit_use_double_quant"), otherwise=True)
+    storage = named(value("bnb_4bit_quant_storage"), otherwise="uint8")
+    computed = named(value("bnb_4bit_compute_dtype"), otherwise="")
+    return PackedWeights(BITSANDBYTES, 4, nested, storage, computes_in_full=computed == "float32" if computed else None)
 
 
 _ARGUMENTS = ("arguments/__init__.py", "llm/argument/__init__.py")
@@ -75,6 +100,7 @@ MS_SWIFT = Framework(
         dict.fromkeys(_KINDS, ("lora", None)), "lora_rank", 8, "target_modules", ALL, "modules_to_save"
     ),
     quantized=lambda value: "quant_method" if value("quant_method") in _METHODS else None,
+    packed=_packed,
     aligned=_aligned,
     checkpoints_by_default=True,  # swift/trainers/arguments.py
     lengths=("max_length",),

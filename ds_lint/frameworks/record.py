@@ -24,6 +24,20 @@ NO_WEIGHT = (0, 0.0, "0", "0.0")  # of a reference model in the loss
 ALL = "all"  # the names of all linear layers, which frameworks collect and pass to peft one by one
 
 
+def switched(given: Any, *, otherwise: bool) -> bool | None:
+    """What a field that is on or off says, by its default if it is not given; None if it says neither."""
+    if given is None:
+        return otherwise
+    return True if given in TRUE else False if given in OFF else None
+
+
+def named(given: Any, *, otherwise: str | None) -> str | None:
+    """The name that a field gives, by its default if it is not given; None if that is not a text."""
+    if given is None:
+        return otherwise
+    return given if isinstance(given, str) else None
+
+
 class Program(NamedTuple):
     """The command line of a framework.
 
@@ -58,6 +72,29 @@ class AdapterFields(NamedTuple):
     word_for_all: str = ALL
 
 
+class PackedWeights(NamedTuple):
+    """How the weights of a model are quantized.
+
+    ``bits`` are those of bitsandbytes, 0 of another ``method``. What is None is not known. ``storage`` is the dtype in
+    which 4 bit are packed, as torch names it, "" the one that the run trains in. ``skipped`` are the modules that stay
+    as they are, None those that transformers chooses. ``is_in_files`` says that the files of the model have packed
+    weights; ``source`` says what asks for them, in words.
+    """
+
+    method: str
+    bits: int = 0
+    is_nested: bool | None = False  # double quantization: the scales are quantized, too
+    storage: str | None = "uint8"
+    skipped: tuple[str, ...] | None = None
+    computes_in_full: bool | None = None  # in fp32, which is the default of ``BitsAndBytesConfig``
+    packs_experts: bool = False  # those of a layer in one parameter, which transformers leaves alone
+    is_in_files: bool = False
+    source: str = ""
+
+
+BITSANDBYTES = "bitsandbytes"
+
+
 class Aligned(NamedTuple):
     """How a framework aligns a model.
 
@@ -88,8 +125,8 @@ class Framework(NamedTuple):
 
     A recipe of it has the key ``model`` and one of ``keys``; no recipe of another has both. A script is known to be of
     it by ``flag`` on its command line. ``adapter`` and ``quantized`` give the field by which it trains an adapter and
-    loads a quantized model; ``trains_otherwise`` says that something else than the Trainer trains, or with other
-    arguments, which any of the fields ``otherwise`` means too.
+    loads a quantized model, ``packed`` how the weights of that model are quantized; ``trains_otherwise`` says that
+    something else than the Trainer trains, or with other arguments, which any of the fields ``otherwise`` means too.
     """
 
     name: str
@@ -109,6 +146,7 @@ class Framework(NamedTuple):
     adapter: Callable[[FieldValues], str | None] = lambda _value: None
     adapters: AdapterFields | None = None
     quantized: Callable[[FieldValues], str | None] = lambda _value: None
+    packed: Callable[[FieldValues], PackedWeights | None] = lambda _value: None
     aligned: Callable[[GivenFields], Aligned | None] | None = None
     checkpoints_unless: str = ""  # the field without which it recomputes, whatever the training arguments say
     checkpoints_by_default: bool = False

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.frameworks.layout import PresetLayout, SourceLayout, SourcePart
-from ds_lint.frameworks.record import LIGER, NO_WEIGHT, OFF, TRUE, AdapterFields, Aligned, Framework, Program
+from ds_lint.frameworks.record import (
+    BITSANDBYTES,
+    LIGER,
+    NO_WEIGHT,
+    OFF,
+    TRUE,
+    AdapterFields,
+    Aligned,
+    Framework,
+    PackedWeights,
+    Program,
+    named,
+    switched,
+)
 
 if TYPE_CHECKING:
     from ds_lint.frameworks.record import FieldValues, GivenFields
@@ -87,6 +100,21 @@ def _quantized(value: FieldValues) -> str | None:
     return next((name for name in ("load_in_4bit", "load_in_8bit") if value(name) in TRUE), None)
 
 
+def _packed(value: FieldValues) -> PackedWeights | None:
+    """Sources: ``get_quantization_config``, and ``ModelConfig`` in ``trl/trainer/model_config.py``."""
+    name = _quantized(value)
+    if name == "load_in_4bit":
+        nested, storage = value("use_bnb_nested_quant"), value("bnb_4bit_quant_storage")
+        return PackedWeights(
+            BITSANDBYTES,
+            4,
+            switched(nested, otherwise=False),
+            named(storage, otherwise="uint8"),
+            computes_in_full=False,
+        )
+    return PackedWeights(BITSANDBYTES, 8) if name is not None else None
+
+
 TRL = Framework(
     "TRL",
     "trl",
@@ -107,6 +135,7 @@ TRL = Framework(
         word_for_all="all-linear",
     ),
     quantized=_quantized,
+    packed=_packed,
     aligned=lambda given: Aligned(given.command, keeps_reference(given.command, given)),
     checkpoints_by_default=True,  # trl/trainer/base_config.py, whose classes differ in this from TrainingArguments
     sets_leaf_modules=False,

@@ -488,6 +488,29 @@ class Peft(TypedDict):
     experts_like: dict[str, str]  # the record of ``experts`` by model type
 
 
+class CountedWeights(TypedDict):
+    """The bytes of the storages of a small model that was loaded with these arguments of ``BitsAndBytesConfig``."""
+
+    model: str  # its model type
+    quantization: dict[str, bool | str | list[str]]
+    parameters: int
+    beside: int  # scales and tables
+
+
+class QuantizedLayers(TypedDict):
+    """``quantization.json``: what transformers quantizes with bitsandbytes, and what the weights then take.
+
+    ``stays`` has the linear layers that stay as they are in every model of a type, by the names of their weights.
+    """
+
+    date: str
+    transformers: str
+    bitsandbytes: str
+    stays: dict[str, list[str]]
+    models: dict[str, dict[str, bool | int]]  # the small ones that were counted, by model type
+    counted: list[CountedWeights]
+
+
 class Family(TypedDict):
     """A model type whose training in fp16 overflows."""
 
@@ -1040,6 +1063,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["megatron"]) -> Megatron: ...
     @overload
     def __call__(self, name: Literal["peft"]) -> Peft: ...
+    @overload
+    def __call__(self, name: Literal["quantization"]) -> QuantizedLayers: ...
     @overload
     def __call__(self, name: Literal["families"]) -> Families: ...
     @overload

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.early_config import EarlyConfig, EarlyConfigReader
 from ds_lint.launches.script_code import (
     ARGUMENTS,
@@ -62,18 +63,21 @@ class ModelLoad(NamedTuple):
 
 
 _STORAGE = "bnb_4bit_quant_storage"
+_OPTIONS = ("bnb_4bit_compute_dtype", _STORAGE, "bnb_4bit_use_double_quant", "llm_int8_skip_modules")
 
 
 class QuantizedLoad(NamedTuple):
     """A model is loaded with this argument, which is true, under these conditions.
 
-    ``names_storage`` says that the dtype in which the weights are kept is given, or may be.
+    ``names_storage`` says that the dtype in which the weights are kept is given, or may be. ``options`` are the further
+    arguments of ``BitsAndBytesConfig`` by name: UNKNOWN if they are not written out, dtypes as torch names them.
     """
 
     argument: str
     place: CodePlace
     conditions: tuple[tuple[str, bool], ...]
     names_storage: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 class UnkeptConfig(NamedTuple):
@@ -156,7 +160,7 @@ class LoadReader:
                 for name in _QUANTIZED:
                     if literal(keyword(config, name)) is True:
                         stored = any(one.arg in (_STORAGE, None) for one in config.keywords)
-                        yield QuantizedLoad(name, place(config.func), conditions, stored)
+                        yield QuantizedLoad(name, place(config.func), conditions, stored, tuple(_options(config)))
 
     def unkept(self) -> UnkeptConfig | None:
         """The first ``HfDeepSpeedConfig`` that does not live until the next load."""
@@ -285,6 +289,25 @@ class LoadReader:
         if last in ("init_distributed", "initialize", "__init__") or call in self.setups:
             return True
         return full.startswith(("deepspeed.", "accelerate.")) or self._may_tell(call) or self.imported.is_unknown(name)
+
+
+def _options(config: ast.Call) -> Iterator[tuple[str, Any]]:
+    """The arguments of a ``BitsAndBytesConfig`` that decide about memory."""
+    has_more = any(given.arg is None for given in config.keywords)
+    for name in _OPTIONS:
+        given = keyword(config, name)
+        if given is None:
+            if has_more:
+                yield name, UNKNOWN
+            continue
+        named = dotted_name(given)
+        if named.startswith("torch."):
+            yield name, named.removeprefix("torch.")
+            continue
+        try:
+            yield name, ast.literal_eval(given)
+        except ValueError:
+            yield name, UNKNOWN
 
 
 def _dtype(call: ast.Call) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.adapter_config import adapter_configs
 from ds_lint.launches.advised_calls import AdvisedCalls, advised_calls
 from ds_lint.launches.aligned import AlignedReader
 from ds_lint.launches.compiled_model import compiled_model
@@ -33,6 +34,7 @@ from ds_lint.source.python_names import dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.launches.adapter_config import AdapterConfig
     from ds_lint.launches.aligned import AlignedTraining
     from ds_lint.launches.compiled_model import CompiledModel
     from ds_lint.launches.evaluation import Evaluations
@@ -149,6 +151,7 @@ class ScriptCalls(NamedTuple):
     chooses_checkpoints: bool
     model_save: CodePlace | None
     has_adapters: bool
+    adapters: tuple[AdapterConfig, ...]
     advised: AdvisedCalls
 
     @property
@@ -204,6 +207,7 @@ class _CallReader:
             chooses_checkpoints=any(last_name(call) == "set_state_dict_type" for call in self.names.calls),
             model_save=next(self._model_saves(), None),
             has_adapters=self.trained.has_adapters,
+            adapters=tuple(adapter_configs(self.trained, self.sources)),
             advised=self.advised,
         )
 

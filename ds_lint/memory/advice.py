@@ -188,7 +188,7 @@ def _without_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 def _sharded_loading(setup: TrainingSetup) -> Iterator[SetupChange]:
     """No rank has the whole model at the start, neither in host memory nor on the GPU."""
-    if setup.stage == 3 and not setup.uses_zero_init:
+    if setup.stage == 3 and not setup.uses_zero_init and setup.weights is None:
         is_flag = setup.zero_init_way == INIT_FLAG
         where = Write("launch", INIT_FLAG, True) if is_flag else Write("script", setup.zero_init_way, None)
         yield SetupChange("model built in shards", setup._replace(uses_zero_init=True), (where,))

@@ -28,6 +28,8 @@ _SMALLER_STATES = (
 def is_quantized(config: Config) -> bool:
     """Whether anything shows that the weights are quantized, or may be."""
     facts = config.facts
+    if facts.packed is not None:
+        return bool(facts.packed.method)
     is_by_recipe = facts.recipe is not None and facts.recipe.quantization is not None
     is_by_model = facts.model is not None and facts.model.quantization is not None
     return is_by_model or is_by_recipe or _is_in_script(config, _QUANTIZES) or _is_in_arguments(config, _QUANTIZES)

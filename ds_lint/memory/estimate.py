@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host, states
+from ds_lint.memory import host, quantized, states
 from ds_lint.memory.activations import Pass, activations
 from ds_lint.memory.band import NOTHING
-from ds_lint.memory.live import live_parameters
+from ds_lint.memory.live import live_bytes, live_parameters
 from ds_lint.memory.parameters import reference
 from ds_lint.memory.peaks import peaks
-from ds_lint.memory.placed import Amount, Placed, amount
+from ds_lint.memory.placed import Amount, Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ def estimate(setup: TrainingSetup) -> Estimate:
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)
     if setup.stage == 3:
-        parts["live"] = Placed(gpu=amount(_widened(setup, live_parameters(setup)), setup.width))
+        gathered = Amount(_widened(setup, live_parameters(setup)), _widened(setup, live_bytes(setup)))
+        parts["live"] = Placed(gpu=gathered)
+    if setup.weights is not None:
+        parts["unpacked"] = Placed(gpu=Amount(bytes=quantized.unpacked(setup)))
     if (computed := _activations(setup)) is not None:
         parts["activations"] = Placed(gpu=Amount(bytes=computed))
     parts["buffers"] = Placed(host=host.buffers(setup))
@@ -100,6 +103,7 @@ def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Ban
         found = found if divided is None else divided._replace(most=found.most)
     if found is None:
         return None
+    found = found.plus(quantized.kept_inputs(setup))
     if setup.kernels.others or setup.computes_own_loss:
         found = found._replace(least=0)
     elif not setup.is_length_known:  # the longest of all that the run sees may be of any length

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.partition import persistent
+from ds_lint.memory.quantized import width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,20 +51,32 @@ def live_parameters(setup: TrainingSetup) -> Band:
     most. One rank gathers nothing: a parameter on the GPU is its own partition
     (``_no_gather_coalesced`` in deepspeed/runtime/zero/partition_parameters.py).
     """
+    return _of_weight(setup, None)
+
+
+def live_bytes(setup: TrainingSetup) -> Band:
+    """The bytes of the same: quantized weights are gathered as they are packed."""
+    if setup.weights is None:
+        return live_parameters(setup).times(setup.width)
+    return _of_weight(setup, tuple(width(setup, tensor) for tensor in setup.tensors))
+
+
+def _of_weight(setup: TrainingSetup, widths: tuple[int, ...] | None) -> Band:
     if setup.stage < 3 or not setup.tensors or (setup.shards == 1 and setup.parameter_offload is None):
         return NOTHING
-    key = tuple(getattr(setup, name) for name in _DECIDES)
+    key = (*(getattr(setup, name) for name in _DECIDES), widths, setup.shards > 1)
     if key not in _known:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        _known[key] = _gathered(setup)
+        _known[key] = _gathered(setup, widths or (1,) * len(setup.tensors))
     return _known[key]
 
 
-def _gathered(setup: TrainingSetup) -> Band:
+def _gathered(setup: TrainingSetup, widths: tuple[int, ...]) -> Band:
+    """What is gathered of parameters whose elements count so much each."""
     sizes = [tensor.size for tensor in setup.tensors]
     is_persistent = persistent(setup)
-    gathered = [0 if stays else size for size, stays in zip(sizes, is_persistent, strict=True)]
+    gathered = [0 if stays else size * width for size, width, stays in zip(sizes, widths, is_persistent, strict=True)]
     alone = modules(setup.tensors)
     together = modules(setup.tensors, are_experts_one=True)
     least = max(sum(gathered[place] for place in module.parameters) for module in alone)
@@ -71,6 +84,7 @@ def _gathered(setup: TrainingSetup) -> Band:
     likely = max(
         _highest(
             sizes,
+            widths,
             is_persistent,
             list(_trace(together, sizes, setup.tensors, is_checkpointed=is_checkpointed)),
             setup,
@@ -148,9 +162,13 @@ def _trace(
 
 
 def _highest(
-    sizes: Sequence[int], is_persistent: Sequence[bool], trace: Sequence[tuple[int, ...]], setup: TrainingSetup
+    sizes: Sequence[int],
+    widths: Sequence[int],
+    is_persistent: Sequence[bool],
+    trace: Sequence[tuple[int, ...]],
+    setup: TrainingSetup,
 ) -> int:
-    """The most elements that are gathered at once if a step runs the modules of this trace."""
+    """The most that is gathered at once if a step runs the modules of this trace, each element with its width."""
     uses: list[deque[int]] = [deque() for _ in sizes]
     for step, parameters in enumerate(trace):
         for place in parameters:
@@ -159,13 +177,14 @@ def _highest(
     queue = deque((place, step) for step, parameters in enumerate(trace) for place in parameters)
     fetched_for = [-1] * len(sizes)
     is_available = list(is_persistent)
-    held = most = 0
+    held = weight = most = 0
     for step, parameters in enumerate(trace):
         for place in parameters:
             uses[place].popleft()
             if not is_available[place]:
                 is_available[place] = True
                 held += sizes[place]
+                weight += sizes[place] * widths[place]
         waiting = {place for place in parameters if fetched_for[place] < step}
         while queue and waiting:
             place, fetched_for_step = queue.popleft()
@@ -178,11 +197,13 @@ def _highest(
             if not is_available[place]:
                 is_available[place] = True
                 held += sizes[place]
+                weight += sizes[place] * widths[place]
                 prefetched += sizes[place]
-        most = max(most, held)
+        most = max(most, weight)
         for place in parameters:
             is_near = uses[place] and before[uses[place][0]] - before[step + 1] < setup.max_reuse_distance
             if not is_persistent[place] and is_available[place] and fetched_for[place] <= step + 1 and not is_near:
                 is_available[place] = False
                 held -= sizes[place]
+                weight -= sizes[place] * widths[place]
     return most

@@ -1,7 +1,7 @@
 """The facts of a run that are not known, each with what the run takes by every answer to it.
 
-An estimate covers all answers, so that one unknown fact can make a band many times as wide. An answer is one ``_replace``
-of the setup.
+An estimate covers all answers, so that one unknown fact can make a band many times as wide. An answer is one
+``_replace`` of the setup.
 """
 
 from __future__ import annotations

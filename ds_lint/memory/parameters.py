@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import compress
 
-from ds_lint.memory.band import Band, exactly
+from ds_lint.memory import quantized
+from ds_lint.memory.band import exactly
 from ds_lint.memory.partition import part, persistent, share, sub_groups
 from ds_lint.memory.placed import Amount, Placed, amount
 from ds_lint.memory.swapping import SWAPPED, aligned
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 def parameters(setup: TrainingSetup) -> Placed:
     """What one rank holds of the parameters between two steps."""
     if setup.stage < 3:
-        padded = share(setup) * (setup.ranks if setup.stage or setup.uses_bf16_optimizer else 1)
-        return Placed(gpu=amount(padded + setup.parameter_count - setup.trained_count, setup.width))
-    persistent = Placed(gpu=amount(_whole(setup), setup.width))
-    return _partitions(setup).plus(persistent).plus(_second_partitions(setup))
+        padded = amount(share(setup) * (setup.ranks if setup.stage or setup.uses_bf16_optimizer else 1), setup.width)
+        frozen = quantized.stored(setup, ((one, one.size) for one in setup.tensors if not one.is_trained))
+        return Placed(gpu=padded.plus(quantized.doubted(setup, frozen)).plus(quantized.beside(setup)))
+    kept = Placed(gpu=_whole(setup).plus(quantized.beside(setup)))
+    found = _partitions(setup).plus(kept).plus(_second_partitions(setup))
+    return Placed(*(quantized.doubted(setup, one) for one in found))
 
 
 def reference(setup: TrainingSetup) -> Placed:
@@ -35,11 +38,12 @@ def reference(setup: TrainingSetup) -> Placed:
 
 
 def _partitions(setup: TrainingSetup) -> Placed:
-    held = sum(part(tensor.size, setup.shards) for tensor in setup.tensors)
+    partitions = quantized.stored(setup, ((one, part(one.size, setup.shards)) for one in setup.tensors))
     if setup.parameter_offload is None:
-        return Placed(gpu=amount(held, setup.width))
+        return Placed(gpu=partitions)
     if setup.parameter_offload.device == "cpu":
-        return Placed(host=amount(held, setup.width))
+        return Placed(host=partitions)
+    held = sum(part(tensor.size, setup.shards) for tensor in setup.tensors)
     sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors]
     written = [size for size in sizes if _is_swapped(setup, size)]
     stay = held - sum(size for size in _beyond_the_host(setup) if _is_swapped(setup, size))
@@ -67,17 +71,18 @@ def _beyond_the_host(setup: TrainingSetup) -> list[int]:
     return sizes
 
 
-def _whole(setup: TrainingSetup) -> Band:
-    """The elements of the parameters that each rank keeps whole after it has gathered them, with what pads them.
+def _whole(setup: TrainingSetup) -> Amount:
+    """The parameters that each rank keeps whole after it has gathered them, with what pads them.
 
     One rank keeps no second copy, unless its partition lies on another device (``NoGatherHandle``): a run on a CPU has
     none, whatever is offloaded.
     """
     ranks = setup.shards
-    whole = sum(ranks * part(tensor.size, ranks) for tensor in compress(setup.tensors, persistent(setup)))
+    tensors = compress(setup.tensors, persistent(setup))
+    whole = quantized.stored(setup, ((one, ranks * part(one.size, ranks)) for one in tensors))
     if ranks > 1:
-        return exactly(whole)
-    return Band(0, 0, whole) if setup.parameter_offload is not None else exactly(0)
+        return whole
+    return Placed(gpu=whole).at_the_most().gpu if setup.parameter_offload is not None else Amount()
 
 
 def _second_partitions(setup: TrainingSetup) -> Placed:
@@ -88,12 +93,12 @@ def _second_partitions(setup: TrainingSetup) -> Placed:
     """
     if setup.hpz <= 1:
         return Placed()
-    held = amount(
-        sum(
-            part(tensor.size, setup.ranks) * setup.ranks // setup.hpz
+    held = quantized.stored(
+        setup,
+        (
+            (tensor, part(tensor.size, setup.ranks) * setup.ranks // setup.hpz)
             for tensor, is_kept in zip(setup.tensors, persistent(setup), strict=True)
             if not tensor.is_trained or not is_kept
         ),
-        setup.width,
     )
     return Placed(gpu=held) if setup.parameter_offload is None else Placed(host=held)

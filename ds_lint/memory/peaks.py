@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host
+from ds_lint.memory import host, quantized
 from ds_lint.memory.allowance import allowance
 from ds_lint.memory.band import NOTHING, Band, exactly, total
 from ds_lint.memory.gradients import gradients
@@ -56,7 +56,7 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
     """
     node, beside = _node(setup, parts), _kinds(parts, "reference_model")
     found = {
-        "initialization": (_initializes(setup, parts), _loads(setup, parts)),
+        "initialization": ([*_initializes(setup, parts), *quantized.loads(setup)], _loads(setup, parts)),
         "step": (_steps(setup, parts, in_layers), node),
         "saving": ([_saves(setup, parts)], node.plus(_gathered(setup))),
     }
@@ -114,7 +114,7 @@ def _filled_bucket(setup: TrainingSetup) -> Band:
 
 
 def _largest(setup: TrainingSetup) -> Band:
-    return exactly(setup.largest * setup.width)
+    return exactly(max((one.size * quantized.width(setup, one) for one in setup.tensors), default=0))
 
 
 # ----------------------------------------------------------------------------------------------------------------- GPU
@@ -158,13 +158,18 @@ def _gathered_alone(setup: TrainingSetup) -> Band:
     """At stage 3, the largest parameter, and the shard of it that comes from the host; one rank may have it whole."""
     if setup.parameter_offload is None:
         return _largest(setup) if setup.shards > 1 else _largest(setup)._replace(least=0)
-    return exactly((setup.largest + -(-setup.largest // setup.ranks)) * setup.width)
+    return exactly(
+        max(
+            ((one.size + -(-one.size // setup.ranks)) * quantized.width(setup, one) for one in setup.tensors),
+            default=0,
+        )
+    )
 
 
 def _whole_model(setup: TrainingSetup) -> Band:
     """At stage 3 without ``zero.Init``: ``deepspeed.initialize`` moves all parameters, and then partitions each."""
-    whole = setup.parameter_count * setup.width
-    return Band(0, 0, whole) if setup.uses_zero_init is None else exactly(whole)
+    whole = quantized.whole(setup).bytes
+    return Band(0, 0, whole.most) if setup.uses_zero_init is None else whole
 
 
 def _steps(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]:
@@ -172,6 +177,8 @@ def _steps(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]:
     held = _kinds(parts, *_STATES) | _to_the_host(setup)
     if setup.stage == 3:
         held |= _kinds(parts, "gradients", "buckets")
+    if setup.weights is not None:
+        held |= quantized.computes(_gpu(parts, "unpacked"), _gpu(parts, "activations"), in_layers)
     return [
         *(_together(held, moment) for moment in _passes(setup, parts, in_layers)),
         _plus(held, "gradients", _updates(setup)),
@@ -185,8 +192,8 @@ def _passes(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]
     # Flattened to be reduced, at stage 3 by one rank too (``reduce_scatter_coalesced``); one tensor is flat.
     copied = 0 if setup.ranks == 1 and setup.stage < 3 else filled.likely
     if setup.stage == 3:
-        # The bucket is full for the first time when nothing is left of the logits, and of the layers that filled it; with
-        # checkpointing, the layer that comes next is computed again.
+        # The bucket is full for the first time when nothing is left of the logits, and of the layers that filled it;
+        # with checkpointing, the layer that comes next is computed again.
         live, sent = _gpu(parts, "live"), Band(0, copied, 2 * (filled.most + largest.most))
         layers = 1 - filled.likely / max(_whole_gradients(setup).likely, 1)
         left = Band(0, in_layers.likely * (1 if setup.is_checkpointed else layers), in_layers.most)
@@ -269,16 +276,19 @@ def _node(setup: TrainingSetup, parts: Parts) -> Band:
 def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     """From the start to the first step: each rank loads the model, and stages 1 and 2 may copy it there."""
     processes = host.PROCESS
-    all_elements = sum(tensor.size for tensor in setup.tensors)
+    all_elements = setup.parameter_count
     saved = setup.checkpoint_width
     widths = setup.loaded_width or Band(0, saved or setup.width, FULL)  # 0 if the file stays mapped
     loaded = widths.times(all_elements)
-    if setup.stage == 3 and setup.uses_zero_init:
+    if setup.weights is not None:  # one weight after the other goes to the GPU, from a file that may be all of them
+        loaded = Band(0, 0, (saved or FULL) * all_elements)
+    elif setup.stage == 3 and setup.uses_zero_init:
         loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time
     elif setup.stage == 3 and setup.uses_zero_init is None:
         loaded = Band(0, loaded.likely, loaded.most)
     if setup.stage in (1, 2):
         copied = 2 * all_elements * setup.width  # the parameters, and their flat copy
+        copied = copied if setup.weights is None else 2 * setup.trained_count * setup.width
         loaded = loaded.at_least(Band(0, 0, copied) if setup.flattens_on_gpu else exactly(copied))
     begun = {name: part for name, part in parts.items() if name != "optimizer_states"}
     begun["gradients"] = gradients(setup._replace(accumulation_steps=1))  # none are accumulated yet
@@ -288,7 +298,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
 
 def _gathered(setup: TrainingSetup) -> Band:
     """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
-    whole = sum(tensor.size for tensor in setup.tensors) * setup.width
+    whole = quantized.whole(setup).bytes.most
     written = setup.ranks_per_node * share(setup) * FULL  # a tensor on the GPU is copied to be written
     is_on_gpu = setup.optimizer_offload is None
     found = Band(0, 0, written) if is_on_gpu else NOTHING

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.facts import alignment, lora_requests, own_arguments
+from ds_lint.facts import alignment, lora_requests, own_arguments, packed_weights
 from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import kernels, loading, parallelism, partitioned
+from ds_lint.memory import doubts, kernels, loading, packed, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.memory.kernels import Kernels
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.tensors import Tensor
+    from ds_lint.frameworks.record import PackedWeights
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
+_INT8 = 8  # bits
 _ENDLESS = 2.0**62  # more than any count is
 _CHECKPOINTING = (
     "activation_checkpointing",
@@ -123,6 +125,9 @@ class TrainingSetup(NamedTuple):
     computes_own_loss: bool = False  # as trainers that align do, of sequences that may be shorter
     transformers: str | None = None  # the release whose classes compute
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
+    weights: PackedWeights | None = None  # how those that are not trained are quantized
+    is_reentrant: bool = False  # recomputation, of the older kind
+    may_be_quantized: bool = False  # which the script decides in a way that does not show
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
     zero_init_way: str = "deepspeed.zero.Init()"  # what to write in the script so that it does
@@ -136,8 +141,8 @@ class TrainingSetup(NamedTuple):
 
     @property
     def parameter_count(self) -> int:
-        """The elements of all parameters."""
-        return sum(tensor.size for tensor in self.tensors)
+        """The elements of all parameters; of quantized weights as many as they had before."""
+        return sum(tensor.elements for tensor in self.tensors)
 
     @property
     def width(self) -> int:
@@ -183,9 +188,12 @@ def missing(config: Config) -> list[str]:
     model = config.facts.model
     lacks = [] if model is not None else ["model"]
     lacks += [] if config.world_size else ["world size"]
-    if model is not None and (model.parameter_count is None or not lora_requests.parameters(config.facts)):
+    is_counted = model is not None and (model.parameter_count is not None or model.quantization is not None)
+    if model is not None and (not is_counted or not lora_requests.parameters(config.facts)):
         lacks.append("size of the model")
-    if lora_requests.requested(config.facts) is None and _trains_adapters(config):
+    if lora_requests.requested(config.facts) is None and (
+        _trains_adapters(config) or packed_weights.requested(config.facts) is not None
+    ):
         lacks.append("adapters")
     return lacks
 
@@ -197,6 +205,9 @@ def _adapted_layers(config: Config) -> AdaptedLayers | None:
         return None
     is_everywhere = {None: False, ALL: True, ALL_LINEAR: True}
     targets = adapters.targets
+    weights = packed_weights.requested(config.facts)
+    if weights is not None and weights.bits == _INT8:  # each layer of 8 bit keeps its input, as one with an adapter
+        return AdaptedLayers(adapters.rank, is_everywhere=True)
     return AdaptedLayers(adapters.rank, None if isinstance(targets, tuple) else is_everywhere.get(targets))
 
 
@@ -217,7 +228,8 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     stage = prepared.stage()
     if model is None or ranks is None or stage is None:
         return None
-    parameters = tuple(lora_requests.parameters(config.facts))
+    parameters = tuple(packed.parameters(config, prepared.dtype()))
+    weights = packed_weights.requested(config.facts)
     if not parameters:
         return None
     usual = TrainingSetup._field_defaults
@@ -264,7 +276,10 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         architecture=model.config,
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
-        uses_zero_init=partitioned.uses_zero_init(config),
+        weights=weights,
+        is_reentrant=weights is not None and _is_reentrant(config),
+        may_be_quantized=weights is None and doubts.is_quantized(config),
+        uses_zero_init=partitioned.uses_zero_init(config) if weights is None else False,
         zero_init_way=partitioned.way(config),
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
         pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),
@@ -288,6 +303,18 @@ def _is_checkpointed(config: Config) -> bool | None:
     if _checkpoints_itself(config):
         return True
     return None if training is None or any(map(training.may_be_set, _CHECKPOINTING)) else False
+
+
+def _is_reentrant(config: Config) -> bool:
+    """Whether activations are likely computed again by reentrant checkpointing, the older kind."""
+    facts = config.facts
+    given = config.argument("gradient_checkpointing_kwargs")
+    if given is not None and isinstance(given.value, dict):
+        return given.value.get("use_reentrant") is True
+    framework = facts.recipe.record if facts.recipe is not None else facts.launch.framework if facts.launch else None
+    if framework is not None and (framework.is_reentrant or framework.checkpoints_unless):
+        return True
+    return not config.knowledge.stack_does("gradient-checkpointing-is-not-reentrant")
 
 
 def _checkpoints_itself(config: Config) -> bool:

@@ -9,6 +9,7 @@ from ds_lint import __version__
 from ds_lint.memory.band import total
 
 if TYPE_CHECKING:
+    from ds_lint.frameworks.record import PackedWeights
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
@@ -104,6 +105,16 @@ def _setup(setup: TrainingSetup) -> Json:
         "micro_batch": setup.micro_batch,
         "sequence_length": setup.sequence_length,
         "activation_checkpointing": setup.is_checkpointed,
+        **({"quantization": _quantization(setup.weights)} if setup.weights is not None else {}),
+    }
+
+
+def _quantization(weights: PackedWeights) -> Json:
+    return {
+        "method": weights.method,
+        "bits": weights.bits or None,
+        "double": weights.is_nested,
+        "source": weights.source,
     }
 
 

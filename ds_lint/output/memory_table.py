@@ -29,7 +29,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
-_LABELS = {"live": "live parameters", "page_locked": "page-locked memory"}
+_LABELS = {"live": "live parameters", "page_locked": "page-locked memory", "unpacked": "unpacked weight"}
 
 
 class _Cell(NamedTuple):

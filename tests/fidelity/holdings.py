@@ -11,10 +11,12 @@ from linted import config_of
 from ranks import run
 
 from ds_lint.facts import Facts
+from ds_lint.facts.lora import Adapters
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
 from ds_lint.facts.tensors import Tensor
 from ds_lint.memory import host, partition, setup, states
+from ds_lint.memory.band import exactly
 from ds_lint.memory.placed import Placed
 from ds_lint.source import documents
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 
 Elements = dict[str, int]  # by dtype
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
+WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "uint8": 1, "int8": 1}
 KINDS = {  # of states, with the roles that programs/held.py tells apart
-    "parameters": ("parameters", "persistent", "secondary"),
+    "parameters": ("parameters", "persistent", "secondary", "quantization"),
     "gradients": ("gradients",),
     "master_weights": ("master_weights",),
     "optimizer_states": ("optimizer_states",),
@@ -55,6 +57,8 @@ class Case(NamedTuple):
     zero_init: bool = True  # at stage 3, whether the model is built in parts
     values: dict[str, Any] = _NOTHING  # of the model's config, beside those of ``MODELS``
     frozen: str = ""  # in the names of parameters that are not trained
+    quantization: dict[str, Any] | None = None  # the arguments of BitsAndBytesConfig
+    prepares: bool = True  # the quantized model with peft's ``prepare_model_for_kbit_training``
 
     @property
     def model_config(self) -> dict[str, Any]:
@@ -100,6 +104,7 @@ class Held(NamedTuple):
         return found
 
 
+_OF_JOB = ("ranks", "rank", "dtype", "steps", "lora", "frozen", "by_trainer", "quantization", "prepares")
 _measured: dict[str, Held] = {}
 
 
@@ -116,7 +121,7 @@ def _measure(case: Case) -> Held:
         "model": {**model, "values": {**model["values"], **case.values}},
         "config": case.deepspeed_config,
         "zero_init": case.zero_init and case.stage == 3,
-        **{name: getattr(case, name) for name in ("ranks", "rank", "dtype", "steps", "lora", "frozen", "by_trainer")},
+        **{name: getattr(case, name) for name in _OF_JOB},
     }
     done = run("held", json.dumps(job), ranks=1, timeout=120)
     assert done.is_complete, done.errors[0]
@@ -137,12 +142,25 @@ def measure_most(case: Case) -> tuple[Case, Held]:
 def setup_of(case: Case, tensors: tuple[Tensor, ...]) -> TrainingSetup:
     """The setup that ds-lint reads from the config, with the parameters of the model."""
     facts = Facts(world_size=case.ranks)
-    facts.model = Model("", {}, parameters=[Parameter(one.name, (one.size,), "BF16") for one in tensors])
+    if case.quantization is not None:
+        _take_quantized(facts, case)
+    else:
+        facts.model = Model("", {}, parameters=[Parameter(one.name, (one.size,), "BF16") for one in tensors])
     document = documents.from_bytes(json.dumps(case.deepspeed_config).encode(), "config.json")
     found = setup.of(config_of(document, target=INSTALLED, stack="deepspeed", facts=facts))
     assert found is not None
+    if case.quantization is not None:
+        return found
     found = found._replace(tensors=tensors, uses_zero_init=case.zero_init)
     return found._replace(decays_apart=True, optimizer="adamw_torch") if case.by_trainer else found
+
+
+def _take_quantized(facts: Facts, case: Case) -> None:
+    """The model with what its ``config.json`` says of its weights, and the adapters; ds-lint works out the rest."""
+    quantization = {"quant_method": "bitsandbytes", **(case.quantization or {})}
+    facts.model = Model("", {**case.model_config, "quantization_config": quantization})
+    assert case.lora is not None
+    facts.lora = Adapters(case.lora["r"], tuple(case.lora["target_modules"]))
 
 
 def differences(case: Case, held: Held) -> list[str]:
@@ -151,7 +169,10 @@ def differences(case: Case, held: Held) -> list[str]:
     said = states.of(setup)
     said["buckets"] = said["buckets"].plus(Placed(host=host.buffers(setup)))
     found = {kind: held.elements(kind) for kind in KINDS}
-    found["buckets"] = _sum(held.elements("buckets", "backward"), held.elements("other"))
+    others = held.elements("other")
+    if case.quantization is not None:  # bitsandbytes has tables in fp32 for all weights together
+        others = {dtype: count for dtype, count in others.items() if dtype != "float32"}
+    found["buckets"] = _sum(held.elements("buckets", "backward"), others)
     if case.stage == 0 and case.ranks > 1:
         found["buckets"] = {DTYPES[case.dtype]: held.reduced}
     if setup.uses_bf16_optimizer:  # reduces as stage 0 does, through copies that are gone at once
@@ -176,6 +197,8 @@ def _difference(kind: str, said: Placed, held: Elements) -> str:
     elements = sum(held.get(dtype, 0) for dtype in WIDTHS)
     size = sum(count * WIDTHS.get(dtype, 0) for dtype, count in held.items())
     counts, sizes = said.gpu.elements.plus(said.host.elements), said.gpu.bytes.plus(said.host.bytes)
+    if kind == "parameters" and {"uint8", "int8"} & held.keys():  # scales have bytes alone
+        counts = exactly(elements)
     if counts.least <= elements <= counts.most and sizes.least <= size <= sizes.most:
         return ""
     return f"{kind}: {elements:,} elements, {size:,} bytes; said {counts}, {sizes}"

@@ -1,7 +1,7 @@
 """Hold ``ds-lint memory`` against what people have published about the memory of their runs.
 
-    python -m tools.published            compare docs/memory-published.md with what is said now; status 1 if it differs
-    python -m tools.published --write    write it
+python -m tools.published            compare docs/memory-published.md with what is said now; status 1 if it differs
+python -m tools.published --write    write it
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tomllib
 
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.facts import Sources

@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -51,6 +52,7 @@ def main() -> None:
     ops.install(builds=False)
     reduced = _be_one_of_many()
     engine = _engine(_model())
+    engine.train()  # a quantized model comes ready to infer, for which a CPU packs its weights anew
     tensors = [
         [name, getattr(p, "ds_numel", p.numel()), p.requires_grad, list(getattr(p, "ds_shape", p.shape))]
         for name, p in _parameters(engine.module)
@@ -110,18 +112,44 @@ def _model() -> Any:
     config._experts_implementation = "eager"  # kernels of grouped matrices want sizes that divide
     make = getattr(transformers, JOB["model"]["class"])
     torch.set_default_dtype(DTYPES[JOB["dtype"]])
-    if JOB["zero_init"]:
+    if JOB["quantization"]:
+        model = _quantized(make, config)
+    elif JOB["zero_init"]:
         with deepspeed.zero.Init(config_dict_or_path=JOB["config"]):
             model = make(config)
     else:
         model = make(config)
     torch.set_default_dtype(torch.float32)
     for name, parameter in _parameters(model):
-        parameter.requires_grad_(not JOB["frozen"] or JOB["frozen"] not in name)
+        is_frozen = JOB["quantization"] or (JOB["frozen"] and JOB["frozen"] in name)
+        parameter.requires_grad_(not is_frozen)
     if JOB["lora"]:
         import peft
 
+        if JOB["quantization"] and JOB["prepares"]:
+            model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
         model = peft.get_peft_model(model, peft.LoraConfig(**JOB["lora"]), autocast_adapter_dtype=False)
+    return model
+
+
+def _quantized(make: Any, config: Any) -> Any:
+    """The model as a script loads it with a ``BitsAndBytesConfig``, after transformers was told of the config."""
+    from safetensors.torch import save_model
+    from transformers.integrations import HfDeepSpeedConfig
+
+    with tempfile.TemporaryDirectory() as folder:
+        config.save_pretrained(folder)
+        save_model(make(config), f"{folder}/model.safetensors", {"format": "pt"})  # as ``save_pretrained`` of rank 0
+        torch.set_default_dtype(torch.float32)  # of the scales
+        told = HfDeepSpeedConfig(JOB["config"])
+        quantization = transformers.BitsAndBytesConfig(**JOB["quantization"])
+        model = make.from_pretrained(
+            folder,
+            quantization_config=quantization,
+            dtype=DTYPES[JOB["dtype"]],
+            experts_implementation="eager",
+        )
+        del told
     return model
 
 
@@ -170,6 +198,7 @@ def _by_role(engine: Any, seen: set[int]) -> dict[str, dict[str, int]]:
     roles: dict[str, Iterable[Any]] = {
         "parameters": [getattr(parameter, "ds_tensor", parameter.data) for parameter in parameters],
         "persistent": [parameter.data for parameter in parameters],
+        "quantization": [_beside(module) for module in engine.module.modules()],
         "secondary": [getattr(parameter, "ds_secondary_tensor", None) for parameter in parameters],
         "master_weights": masters,
         "optimizer_states": [state for one in inner for state in one.state.values()],
@@ -182,6 +211,15 @@ def _by_role(engine: Any, seen: set[int]) -> dict[str, dict[str, int]]:
         "buffers": engine.module.buffers(),
     }
     return {role: _count(tensors, seen) for role, tensors in roles.items()}
+
+
+def _beside(module: Any) -> list[Any]:
+    """What bitsandbytes keeps of a layer beside its weight: scales, tables, and the weight of 8 bit once more."""
+    weight, kept = getattr(module, "weight", None), getattr(module, "state", None)
+    state = getattr(weight, "quant_state", None)
+    states = [state, getattr(state, "state2", None)] if state is not None else []
+    found = [[one.absmax, one.code] for one in states if one is not None]
+    return [*found, *(getattr(one, name, None) for one in (weight, kept) for name in ("CB", "SCB"))]
 
 
 def _count(tensors: Iterable[Any], seen: set[int]) -> dict[str, int]:
