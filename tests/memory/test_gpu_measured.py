@@ -11,8 +11,8 @@ from tools.gpu.parts import memory
 
 FILES = sorted(RESULTS.glob("*/memory.json"))
 MEASURED = [(path, one) for path in FILES for one in memory.in_order(json.loads(path.read_text())["items"])]
-# What a GPU showed and the estimate does not explain yet: stage 1 holds as much as stage 2 where the backward pass, not the
-# optimizer, makes the peak, and with the optimizer on the CPU the step holds other copies of gradients than are likely.
+# What a GPU showed and the estimate does not explain yet: stage 1 holds as much as stage 2 where the backward pass, not
+# the optimizer, makes the peak, and with the optimizer on the CPU the step holds other copies of gradients.
 OFF_BY_MORE_THAN_5_PERCENT = {
     "llama 0.1B, stage 1, 1 x 512, bf16, optimizer on the CPU, sdpa",
     "llama 0.1B, stage 1, 1 x 512, bf16, sdpa",

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 LAYERS = 3  # that what a layer adds can be separated from what the first one leaves behind
 RANK_TARGETS = {"adapters": None, "adapters-everywhere": "all-linear"}
 ATTENTIONS = ("sdpa", "sdpa-mask", "eager")
-# From these, a class may derive ``head_dim`` and ``num_key_value_heads`` where a config.json leaves them out. Twice as many
-# heads in a hidden size that stays the same: both are other ones then.
+# From these, a class may derive ``head_dim`` and ``num_key_value_heads`` where a config.json leaves them out: both are
+# other ones then if there are twice as many heads in the same hidden size.
 _DECIDING = KEYS["heads"]
 _NO_DROPOUT = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob")  # fused kernels hold nothing for it
 

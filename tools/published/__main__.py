@@ -30,7 +30,7 @@ What people have published about the memory of their runs, beside what `ds-lint 
 `python -m tools.published --write` writes this page from `tools/published/measurements.toml`, which has the config or
 the command, the source, and the figure as it is printed there.
 
-{inside} of {len(found)} figures are within the band, and {near} of {len(trained)} within {FAR:.0%} of the likely figure.
+{inside} of {len(found)} figures are within the band, and {near} of {len(trained)} within {FAR:.0%} of the likely one.
 All figures are GiB, of one GPU or of one host. "tensors" is `torch.cuda.max_memory_allocated`, "process" is what the
 driver shows or a figure whose origin the source does not say, which includes what torch keeps and could give back.
 {_tables(found)}
