@@ -169,8 +169,6 @@ def test_a_file_that_the_script_loads_has_the_name(tmp_path):
 
 
 def test_a_framework_has_a_field_of_its_own_for_the_model():
-    command = (
-        "swift sft --model Qwen/Qwen2.5-7B --model_name my-robot --deepspeed zero2"  # which is the name that it learns
-    )
+    command = "swift sft --model Qwen/Qwen2.5-7B --model_name robot --deepspeed zero2"  # by which it is to call itself
     (launch,) = launches_in(command, "run.sh", lambda _: None).launches
     assert named_model(launch, None)[:1] == ("Qwen/Qwen2.5-7B",)

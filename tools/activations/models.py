@@ -95,9 +95,8 @@ def default_targets(model_type: str) -> Any:
 def defaults(family: Family) -> dict[str, Any]:
     """The values of the keys about sizes that a config.json may leave out, of those that follow from no other key."""
     values = family.config_class().to_dict()
-    other = family.config_class(
-        **{key: 2 * values[key] for key in _DECIDING if isinstance(values.get(key), int)}
-    ).to_dict()
+    twice = {key: 2 * values[key] for key in _DECIDING if isinstance(values.get(key), int)}
+    other = family.config_class(**twice).to_dict()
     named = [key for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)]
     return {key: values[key] for key in named if key in _DECIDING or other.get(key) == values[key]}
 
