@@ -41,7 +41,7 @@ class PublishedRun(NamedTuple):
     @property
     def measured(self) -> float:
         """The bytes of one GPU, or of one node; of a run that failed, those that were not enough."""
-        return float(self.fields["measured"]) / self.fields.get("per", 1) * UNITS[self.fields["unit"]]
+        return float(self.fields["measured"] / self.fields.get("per", 1) * UNITS[self.fields["unit"]])
 
     @property
     def fails(self) -> bool:
