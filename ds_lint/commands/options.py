@@ -141,8 +141,8 @@ class MemoryOptions(OptionRecord):
     sweep: bool = option("shown", "also print what each stage of ZeRO takes, without and with offload", False)
     plot: str | None = option(
         "shown",
-        "draw bars by kind against the memory that there is, with --sweep for every stage; FILE ends with .svg, "
-        ".html or .png (which needs matplotlib)",
+        "draw each phase by kind against the memory that there is, with --sweep every stage; FILE ends with .html, "
+        ".svg or .png (which needs matplotlib), or is - for text on standard output",
         metavar="FILE",
     )
 

@@ -14,7 +14,7 @@ from ds_lint.source.spelling import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ds_lint.memory.advice import Write
+    from ds_lint.memory.advice import Advice, Write
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
     from ds_lint.memory.placed import Amount
@@ -44,6 +44,18 @@ class _Column(NamedTuple):
     title: str
     cells: dict[str, _Cell]
     peaks: frozenset[str]  # the labels of rows that are one
+
+    def cell(self, label: str) -> _Cell:
+        """What lies there by a label; nothing if there is no such row."""
+        return self.cells.get(label, _Cell())
+
+
+class FitSentence(NamedTuple):
+    """Whether a run fits in one place, in a word, and the reason for it."""
+
+    word: str
+    reason: str
+    is_enough: bool | None
 
 
 def lines(answer: Answer, terminal: Terminal) -> list[str]:
@@ -122,9 +134,8 @@ def _samples(setup: TrainingSetup) -> Iterator[str]:
 
 def _table(answer: Answer, terminal: Terminal) -> list[str]:
     """All columns beside each other, or if the terminal is too narrow, below each other."""
-    columns = list(_columns(answer))
-    named = dict.fromkeys(label for column in columns for label in column.cells)
-    labels = [label for label in named if any(column.cells.get(label, _Cell()).figure != NONE for column in columns)]
+    columns = list(columns_of(answer))
+    labels = labels_of(columns)
     whole = _drawn(columns, labels, terminal)
     if terminal.width is None or max(width_of(line) for line in _plain(columns, labels)) <= terminal.width:
         return whole
@@ -135,7 +146,13 @@ def _table(answer: Answer, terminal: Terminal) -> list[str]:
     return [line for index, one in enumerate(drawn) for line in ([""] if index else []) + one]
 
 
-def _columns(answer: Answer) -> Iterator[_Column]:
+def labels_of(columns: Sequence[_Column]) -> list[str]:
+    """The labels of the rows with anything in them."""
+    named = dict.fromkeys(label for column in columns for label in column.cells)
+    return [label for label in named if any(column.cell(label).figure != NONE for column in columns)]
+
+
+def columns_of(answer: Answer) -> Iterator[_Column]:
     """The columns with anything in them; a GPU always has one."""
     estimate = answer.estimate
     places: tuple[tuple[str, dict[str, Amount], dict[str, Band], int | None], ...] = (
@@ -214,20 +231,24 @@ def _plain(columns: Sequence[_Column], labels: Sequence[str], terminal: Terminal
 
 def _verdict(answer: Answer, terminal: Terminal) -> Iterator[str]:
     """What is known of whether it fits, and what is not counted."""
-    fit = answer.fit
-    for is_enough, sentence in (
-        (fit.gpu, _sentence(_of_gpu(answer), answer.estimate.gpu_bytes, answer.capacity.gpu, fit.gpu)),
-        (fit.host, _sentence(_of_host(answer), answer.estimate.host_bytes, answer.capacity.host, fit.host)),
-    ):
-        if sentence is None:
-            continue
-        word, rest = sentence
+    for word, reason, is_enough in sentences(answer):
         style = SEVERITY["error"] if is_enough is False else SEVERITY["info" if is_enough else "warning"]
-        first, *more = wrap(f"{word}: {rest}", terminal.width, taken=0, indent=2)
+        first, *more = wrap(f"{word}: {reason}", terminal.width, taken=0, indent=2)
         yield terminal.paint(word, style) + first[len(word) :]
         yield from more
     for note in answer.left_out:
         yield from wrap(f"not included: {note}", terminal.width, taken=0, indent=2)
+
+
+def sentences(answer: Answer) -> Iterator[FitSentence]:
+    """Whether the run fits on the GPU and on the host, where their memory is known."""
+    fit, needed, there = answer.fit, answer.estimate, answer.capacity
+    for found in (
+        _sentence(_of_gpu(answer), needed.gpu_bytes, there.gpu, fit.gpu),
+        _sentence(_of_host(answer), needed.host_bytes, there.host, fit.host),
+    ):
+        if found is not None:
+            yield found
 
 
 def _of_gpu(answer: Answer) -> str:
@@ -242,42 +263,50 @@ def _of_host(answer: Answer) -> str:
     return f"the host has {in_units(answer.capacity.host)}" if answer.capacity.host is not None else ""
 
 
-def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None) -> tuple[str, str] | None:
-    """A verdict in a word and the reason for it; None if the memory there is not known."""
+def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None) -> FitSentence | None:
+    """None if the memory there is not known."""
     if room is None or not needed.most:
         return None
     if is_enough is False:
-        return "does not fit", f"{there}, but the run takes at least {in_units(needed.least)}"
+        return FitSentence("does not fit", f"{there}, but the run takes at least {in_units(needed.least)}", is_enough)
     if is_enough:
-        return "fits", f"{there}, and the run takes at most {in_units(needed.most)}"
+        return FitSentence("fits", f"{there}, and the run takes at most {in_units(needed.most)}", is_enough)
     if needed.most <= room:
-        return "may fit", f"{there}, and what is counted takes at most {in_units(needed.most)}"
+        return FitSentence("may fit", f"{there}, and what is counted takes at most {in_units(needed.most)}", is_enough)
     bounds = f"{in_units(needed.least)} to {in_units(needed.most)}, likely {in_units(needed.likely)}"
-    return "may not fit", f"{there}, and the run takes {bounds}"
+    return FitSentence("may not fit", f"{there}, and the run takes {bounds}", is_enough)
 
 
 def _advice(answer: Answer, terminal: Terminal) -> Iterator[str]:
     """Each change with what the run then takes, and below it what to write."""
-    if not answer.advice:
-        if answer.surely_fails:
-            yield from ("", "No change of stage, offload, micro batch or ranks makes it fit.")
-        return
-    yield ""
-    what = "what is counted" if answer.left_out else "it"
-    yield f"Each of these changes makes {what} fit:" if len(answer.advice) > 1 else f"This makes {what} fit:"
+    heading = heading_of_advice(answer)
+    if heading is not None:
+        yield from ("", heading)
     for advice in answer.advice:
-        takes = f"{shown(advice.estimate.gpu_bytes)} per GPU"
-        if advice.estimate.host_bytes.most:
-            takes += f", {shown(advice.estimate.host_bytes)} per host"
-        text = f"{advice.words}: {takes}" + ("" if advice.is_sure else "; likely, not surely")
-        first, *rest = wrap(f"  {text}", terminal.width, taken=0, indent=4)
+        first, *rest = wrap(f"  {advice.words}: {result_of(advice)}", terminal.width, taken=0, indent=4)
         yield terminal.paint(first[: 2 + len(advice.words)], STRONG) + first[2 + len(advice.words) :]
         yield from rest
         for write in advice.writes:
-            yield terminal.paint(f"      {_to_write(write)}", QUIET)
+            yield terminal.paint(f"      {to_write(write)}", QUIET)
 
 
-def _to_write(write: Write) -> str:
+def heading_of_advice(answer: Answer) -> str | None:
+    """The line above the advice; None if there is nothing to say."""
+    if not answer.advice:
+        return "No change of stage, offload, micro batch or ranks makes it fit." if answer.surely_fails else None
+    what = "what is counted" if answer.left_out else "it"
+    return f"Each of these changes makes {what} fit:" if len(answer.advice) > 1 else f"This makes {what} fit:"
+
+
+def result_of(advice: Advice) -> str:
+    """What the run takes after the changes."""
+    takes = f"{shown(advice.estimate.gpu_bytes)} per GPU"
+    if advice.estimate.host_bytes.most:
+        takes += f", {shown(advice.estimate.host_bytes)} per host"
+    return takes + ("" if advice.is_sure else "; likely, not surely")
+
+
+def to_write(write: Write) -> str:
     """A key and its value, as they are written where they belong."""
     if write.place == "script":
         return f"{write.key} in the script"
