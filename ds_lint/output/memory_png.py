@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _HATCHES = {"plain": "", "rising": "///", "falling": "\\\\\\", "dotted": "..", "upright": "|||", "level": "---"}
 _LETTERS = 130  # in a line of the title
 _WIDE = 10  # inches
+_HEIGHT = 0.55  # of a bar, of the distance between two
 _TORN = {"marker": [(-1, -1), (1, 1)], "markersize": 10, "markeredgewidth": 1.5, "clip_on": False}
 
 
@@ -69,7 +70,7 @@ def _draw(chart: Chart, axis: Any, styles: dict[str, Look]) -> None:
         sizes = [bar.kinds.get(kind, 0) for bar in chart.bars]
         if any(sizes):
             axis.barh(
-                places, [one / size for one in sizes], left=[one / size for one in begins], height=0.55, color=colour,
+                places, [one / size for one in sizes], left=[one / size for one in begins], height=_HEIGHT, color=colour,
                 hatch=_HATCHES[texture], edgecolor="white", linewidth=0.6, label=label_of(kind),
             )  # fmt: skip
     for place, bar in enumerate(chart.bars):
@@ -81,8 +82,8 @@ def _draw(chart: Chart, axis: Any, styles: dict[str, Look]) -> None:
                 [min(most, longest)], [place + 0.4], color="black", **({"marker": "|"} if most <= longest else _TORN)
             )
         if chart.scale.cuts(bar.whole.likely):
-            for height in (-0.14, 0.14):
-                axis.plot([longest], [place + height], color="black", **_TORN)
+            depth, heights = 0.01 * longest, [place + _HEIGHT * (tooth / 6 - 0.5) for tooth in range(7)]
+            axis.fill_betweenx(heights, [longest - depth, longest] * 3 + [longest - depth], longest, color="white")
         axis.annotate(
             shown(bar.whole), (1.01, place), xycoords=axis.get_yaxis_transform(), va="center", fontsize=9,
             annotation_clip=False,
