@@ -1,4 +1,4 @@
-"""Draw the pictures that documents show: a finding as ``ds-lint check`` prints it, and that of ``ds-lint memory --plot``.
+"""Draw the pictures in documents: a finding as ``ds-lint check`` prints it, and that of ``ds-lint memory --plot``.
 
 python -m tools.picture            check that the pictures show what is printed
 python -m tools.picture --write    draw them again

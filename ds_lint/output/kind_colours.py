@@ -48,7 +48,7 @@ OTHERS = (  # of kinds that have none of their own, in turn
     Look("#7a5534", "dotted"),
     Look("#6cc0cc", "level"),
     Look("#3d7a34", "upright"),
-    Look("#e08fb0", "falling"),
+    Look("#e08fb0", "dotted"),
 )
 # A texture as the background of CSS, and as a square of an SVG pattern: its side, and what is drawn in it.
 _LINES = "repeating-linear-gradient({angle}deg,{hatch} 0 2px,transparent 2px {side}px)"

@@ -46,7 +46,7 @@ _BLOCKS = _Characters("█", "▓", "░", _SLANTED, ("┃", "┇"), "┴", "─
 _ASCII = _Characters("#", "=", ".", "/", ("|", ":"), "+", "-")
 
 
-class _Cell(NamedTuple):
+class _Square(NamedTuple):
     """A character of a bar, and its style."""
 
     character: str = " "
@@ -87,9 +87,10 @@ def _chart(chart: Chart, letters: dict[str, str], signs: _Characters, terminal: 
     rooms = {columns[line]: signs_of[line] for line in chart.lines}
     yield terminal.paint(chart.place, STRONG)
     for line in chart.lines:
-        before = columns[line] - width_of(line.label) - 1
-        label = f"{line.label} {signs_of[line]}" if before >= 0 else f"{signs_of[line]} {line.label}"
-        yield " " * (left + (before if before >= 0 else columns[line])) + terminal.paint(label, STRONG)
+        before, label = columns[line] - width_of(line.label) - 1, f"{line.label} {signs_of[line]}"
+        if before < 0:  # then behind the line, as far as there is room
+            before, label = min(columns[line], width - width_of(label)), f"{signs_of[line]} {line.label}"
+        yield " " * (left + before) + terminal.paint(label, STRONG)
     for bar, name, figure in zip(chart.bars, names, figures, strict=True):
         is_over = any(bar.whole.least > line.size for line in chart.lines[-1:])
         drawn = _painted(_cells(bar, chart.scale, lane, letters, signs, rooms), terminal)
@@ -116,13 +117,13 @@ def _above(bar: Bar, figure: str, width: int, terminal: Terminal) -> Iterator[st
 
 def _cells(
     bar: Bar, scale: Scale, lane: int, letters: dict[str, str], signs: _Characters, rooms: dict[int, str]
-) -> list[_Cell]:
+) -> list[_Square]:
     """A bar, cell by cell."""
     whole = bar.whole
     least, most = round(scale.share(whole.least) * lane), round(scale.share(whole.most) * lane)
     eighths = round(scale.share(whole.likely) * lane * 8)
     likely, part = divmod(eighths, 8) if signs.parts else (round(eighths / 8), 0)
-    cells = [_Cell(signs.possibly, QUIET) if index < most else _Cell() for index in range(lane)]
+    cells = [_Square(signs.possibly, QUIET) if index < most else _Square() for index in range(lane)]
     before, begin = 0.0, 0
     for index, (kind, size) in enumerate(bar.kinds.items()):
         before += size
@@ -131,26 +132,30 @@ def _cells(
         first = next((at for at in range(begin, end) if at not in rooms), None)
         for at in range(begin, end):
             fill = signs.surely if at < least else signs.likely
-            cells[at] = _Cell(letters[kind] if at == first else fill, style)
+            cells[at] = _Square(letters[kind] if at == first else fill, style)
         if end == likely and part and likely < lane:
-            cells[likely] = _Cell(signs.parts[part - 1], style)
+            cells[likely] = _Square(signs.parts[part - 1], style)
         begin = max(begin, end)
     if scale.cuts(whole.most):
-        cells[-_TORN:] = [_Cell(signs.torn)] * _TORN
+        cells[-_TORN:] = [_Square(signs.torn)] * _TORN
     for at, sign in rooms.items():
-        cells[at] = _Cell(sign, STRONG)
+        cells[at] = _Square(sign, STRONG)
     return cells
 
 
-def _painted(cells: list[_Cell], terminal: Terminal) -> str:
+def _painted(cells: list[_Square], terminal: Terminal) -> str:
     """The characters, those of one style painted together."""
     text, style, run = "", "", ""
-    for cell in [*cells, _Cell("", "end")]:
+    for cell in [*cells, _Square("", "end")]:
         if cell.style != style:
-            text += terminal.paint(run, style) if style else run
+            text += _in_style(run, style, terminal)
             style, run = cell.style, ""
         run += cell.character
     return text
+
+
+def _in_style(text: str, style: str, terminal: Terminal) -> str:
+    return terminal.paint(text, style) if style else text
 
 
 def _axis(scale: Scale, lane: int, signs: _Characters) -> Iterator[str]:
@@ -175,7 +180,7 @@ def _legend(drawn: list[Chart], letters: dict[str, str], signs: _Characters, ter
     if any(chart.cuts for chart in drawn):
         shades.append(f"{signs.torn * _TORN} goes on")
     for row in (*_rows(entries, width), *_rows(shades, width)):
-        yield (" " * _GAP).join(terminal.paint(entry[0], styles.get(entry[0], "")) + entry[1:] for entry in row)
+        yield (" " * _GAP).join(_in_style(entry[0], styles.get(entry[0], ""), terminal) + entry[1:] for entry in row)
 
 
 def _rows(entries: list[str], width: int) -> list[list[str]]:

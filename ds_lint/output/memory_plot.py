@@ -65,7 +65,7 @@ class Scale(NamedTuple):
         return found
 
 
-class Line(NamedTuple):
+class CapacityLine(NamedTuple):
     """The capacity, or what of it the smallest and the largest GPU under a name have."""
 
     label: str
@@ -77,7 +77,7 @@ class Chart(NamedTuple):
 
     place: str
     bars: tuple[Bar, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[CapacityLine, ...]
     scale: Scale
 
     @property
@@ -165,19 +165,19 @@ def _kinds(parts: dict[str, Band], whole: Band) -> dict[str, float]:
     return found | {REST: rest} if rest >= 1 else found
 
 
-def _lines(answer: Answer, place: str) -> Iterator[Line]:
+def _lines(answer: Answer, place: str) -> Iterator[CapacityLine]:
     capacity = answer.capacity
     if place == GPU and capacity.gpu is not None:
         if capacity.least_gpu is not None:
-            yield Line(f"smallest {in_units(capacity.least_gpu)}", capacity.least_gpu)
-            yield Line(f"largest {in_units(capacity.gpu)}", capacity.gpu)
+            yield CapacityLine(f"smallest {in_units(capacity.least_gpu)}", capacity.least_gpu)
+            yield CapacityLine(f"largest {in_units(capacity.gpu)}", capacity.gpu)
         else:
-            yield Line(f"capacity {in_units(capacity.gpu)}", capacity.gpu)
+            yield CapacityLine(f"capacity {in_units(capacity.gpu)}", capacity.gpu)
     if place == HOST and capacity.host is not None:
-        yield Line(f"capacity {in_units(capacity.host)}", capacity.host)
+        yield CapacityLine(f"capacity {in_units(capacity.host)}", capacity.host)
 
 
-def _scale(bars: Iterable[Bar], lines: Iterable[Line]) -> Scale:
+def _scale(bars: Iterable[Bar], lines: Iterable[CapacityLine]) -> Scale:
     """An axis on which the bars and the capacity are seen; what is longer by far is cut off."""
     most = max(bar.whole.most for bar in bars)
     likely = max(bar.whole.likely for bar in bars)

@@ -70,8 +70,8 @@ def _draw(chart: Chart, axis: Any, styles: dict[str, Look]) -> None:
         sizes = [bar.kinds.get(kind, 0) for bar in chart.bars]
         if any(sizes):
             axis.barh(
-                places, [one / size for one in sizes], left=[one / size for one in begins], height=_HEIGHT, color=colour,
-                hatch=_HATCHES[texture], edgecolor="white", linewidth=0.6, label=label_of(kind),
+                places, [one / size for one in sizes], left=[one / size for one in begins], height=_HEIGHT,
+                color=colour, hatch=_HATCHES[texture], edgecolor="white", linewidth=0.6, label=label_of(kind),
             )  # fmt: skip
     for place, bar in enumerate(chart.bars):
         least, most = bar.whole.least / size, bar.whole.most / size
