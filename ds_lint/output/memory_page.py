@@ -14,8 +14,8 @@ from ds_lint.output.harmless import without_secrets
 from ds_lint.output.html_page import Column, badge, code, listed, sheet, table, text, whole
 from ds_lint.output.memory_plot import GPU, charts, description, kinds_of, label_of_row
 from ds_lint.output.memory_table import (
+    advice_groups,
     columns_of,
-    heading_of_advice,
     in_units,
     label_of,
     labels_of,
@@ -29,6 +29,7 @@ from ds_lint.output.memory_table import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
     from ds_lint.output.memory_plot import Bar, Chart, Scale
@@ -214,15 +215,17 @@ def _quantity(band: Band) -> str:
 
 
 def _advice(answer: Answer) -> str:
-    heading = heading_of_advice(answer)
-    if heading is None:
-        return ""
-    entries = "".join(
-        f"<li><b>{text(advice.words)}</b>: {text(result_of(advice))}"
-        f"<ul>{''.join(f'<li>{code(to_write(write))}</li>' for write in advice.writes)}</ul></li>"
-        for advice in answer.advice
+    """What makes it fit, each with what to write."""
+    return "".join(
+        f"<h3>{text(group.heading)}</h3>"
+        + (f'<ul class="advice">{"".join(map(_change, group.advice))}</ul>' if group.advice else "")
+        for group in advice_groups(answer)
     )
-    return f"<h3>{text(heading)}</h3>" + (f'<ul class="advice">{entries}</ul>' if entries else "")
+
+
+def _change(advice: Advice) -> str:
+    writes = "".join(f"<li>{code(to_write(write))}</li>" for write in advice.writes)
+    return f"<li><b>{text(advice.words)}</b>: {text(result_of(advice))}<ul>{writes}</ul></li>"
 
 
 def _facts(answer: Answer, notes: Sequence[str]) -> str:

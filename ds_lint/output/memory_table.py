@@ -58,6 +58,13 @@ class FitSentence(NamedTuple):
     is_enough: bool | None
 
 
+class AdviceGroup(NamedTuple):
+    """Advice below one line."""
+
+    heading: str
+    advice: tuple[Advice, ...] = ()
+
+
 def lines(answer: Answer, terminal: Terminal) -> list[str]:
     """The text about one run."""
     return [
@@ -279,23 +286,24 @@ def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None
 
 def _advice(answer: Answer, terminal: Terminal) -> Iterator[str]:
     """Each change with what the run then takes, and below it what to write."""
-    heading = heading_of_advice(answer)
-    if heading is not None:
-        yield from ("", heading)
-    for advice in answer.advice:
-        first, *rest = wrap(f"  {advice.words}: {result_of(advice)}", terminal.width, taken=0, indent=4)
-        yield terminal.paint(first[: 2 + len(advice.words)], STRONG) + first[2 + len(advice.words) :]
-        yield from rest
-        for write in advice.writes:
-            yield terminal.paint(f"      {to_write(write)}", QUIET)
+    for group in advice_groups(answer):
+        yield from ("", group.heading)
+        for advice in group.advice:
+            first, *rest = wrap(f"  {advice.words}: {result_of(advice)}", terminal.width, taken=0, indent=4)
+            yield terminal.paint(first[: 2 + len(advice.words)], STRONG) + first[2 + len(advice.words) :]
+            yield from rest
+            for write in advice.writes:
+                yield terminal.paint(f"      {to_write(write)}", QUIET)
 
 
-def heading_of_advice(answer: Answer) -> str | None:
-    """The line above the advice; None if there is nothing to say."""
-    if not answer.advice:
-        return "No change of stage, offload, micro batch or ranks makes it fit." if answer.surely_fails else None
-    what = "what is counted" if answer.left_out else "it"
-    return f"Each of these changes makes {what} fit:" if len(answer.advice) > 1 else f"This makes {what} fit:"
+def advice_groups(answer: Answer) -> Iterator[AdviceGroup]:
+    """The changes that make it fit, or that nothing does."""
+    if answer.advice:
+        what = "what is counted" if answer.left_out else "it"
+        makes = "This makes" if len(answer.advice) == 1 else "Each of these changes makes"
+        yield AdviceGroup(f"{makes} {what} fit:", answer.advice)
+    elif answer.surely_fails:
+        yield AdviceGroup("No change of stage, offload, micro batch or ranks makes it fit.")
 
 
 def result_of(advice: Advice) -> str:
