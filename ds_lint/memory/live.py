@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.partition import persistent
+from ds_lint.memory.remembered import by_tensors, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.setup import TrainingSetup
 
-_DECIDES = (  # of a setup, about what is gathered: the same for all ranks, offloads and micro batches
-    *("tensors", "persistence_threshold", "persistence_total", "prefetch_bucket", "max_live_parameters"),
-    *("max_reuse_distance", "is_checkpointed"),
+_APART = (  # what is gathered is the same for all ranks, offloads and micro batches
+    *("ranks", "nodes", "micro_batch", "sequence_length", "attention", "optimizer", "optimizer_offload"),
+    *("parameter_offload", "accumulation_steps", "overlaps_communication", "reduce_bucket", "uses_zero_init"),
 )
-_MOST_KNOWN = 32
-_known: dict[tuple[object, ...], Band] = {}  # advice and sweeps ask for the same again and again
 _HEADS = ("lm_head", "embed_out", "output_layer", "cls", "classifier", "score")
 
 
@@ -48,20 +47,15 @@ def live_parameters(setup: TrainingSetup) -> Band:
     """
     if setup.stage < 3 or not setup.tensors:
         return NOTHING
-    key = tuple(getattr(setup, name) for name in _DECIDES)
-    if key not in _known:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[key] = _gathered(setup)
-    return _known[key]
+    return _gathered(setup)
 
 
+@remembered(*_APART)
 def _gathered(setup: TrainingSetup) -> Band:
     sizes = [tensor.size for tensor in setup.tensors]
     is_persistent = persistent(setup)
     gathered = [0 if stays else size for size, stays in zip(sizes, is_persistent, strict=True)]
-    alone = modules(setup.tensors)
-    together = modules(setup.tensors, are_experts_one=True)
+    alone, together = _modules(setup)
     least = max(sum(gathered[place] for place in module.parameters) for module in alone)
     largest = max(sum(gathered[place] for place in module.parameters) for module in together)
     likely = max(
@@ -75,6 +69,12 @@ def _gathered(setup: TrainingSetup) -> Band:
     )
     more = largest + min(setup.prefetch_bucket, setup.max_live_parameters)
     return Band(least, max(least, likely), max(min(sum(gathered), likely + more), likely))
+
+
+@by_tensors
+def _modules(setup: TrainingSetup) -> tuple[list[Module], list[Module]]:
+    """The modules with experts one by one, and with those of a layer together."""
+    return modules(setup.tensors), modules(setup.tensors, are_experts_one=True)
 
 
 def modules(tensors: Sequence[Tensor], *, are_experts_one: bool = False) -> list[Module]:

@@ -15,6 +15,7 @@ from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
+from ds_lint.memory.remembered import by_tensors
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
     DTYPE_NAMES,
@@ -129,6 +130,7 @@ class TrainingSetup(NamedTuple):
     stack: Stack | None = None
 
     @property
+    @by_tensors
     def parameter_count(self) -> int:
         """The elements of all parameters."""
         return sum(tensor.size for tensor in self.tensors)
@@ -139,11 +141,13 @@ class TrainingSetup(NamedTuple):
         return WIDTHS[self.dtype]
 
     @property
+    @by_tensors
     def trained_count(self) -> int:
         """The elements of the parameters that are trained."""
         return sum(tensor.size for tensor in self.tensors if tensor.is_trained)
 
     @property
+    @by_tensors
     def largest(self) -> int:
         """The elements of the largest parameter."""
         return max((tensor.size for tensor in self.tensors), default=0)
