@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.estimates import answer_of, complaint_of
+from ds_lint.commands.estimates import Wish, answer_of, complaint_of
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 
 def memory(options: Options, own: MemoryOptions) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
-    (path,) = options.paths
+    path = own.path
     if (why := _cannot_plot(own)) is not None:
         return complain(why)
     try:
         session = Session(options)
+        if path is None:
+            return _without_config(session, options, own)
         found = launched_configs(path, session)
-        answers = _different(answer for one in found if (answer := answer_of(one, sweeps=own.sweep)) is not None)
+        wish = Wish(sweeps=own.sweep, grows=own.largest)
+        answers = _different(answer for one in found if (answer := answer_of(one, wish)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
@@ -47,18 +50,36 @@ def memory(options: Options, own: MemoryOptions) -> int:
             last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
             return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
         _plot(answers[0], own.plot)
+    return _print(answers, found, [*session.notes, *_notes(found)], options)
+
+
+def _without_config(session: Session, options: Options, own: MemoryOptions) -> int:
+    """Compare all stages for the run that the facts describe."""
+    from ds_lint.commands.assumed_config import assumed_config, assumptions, needed
+
+    one = assumed_config(session)
+    if (lack := needed(one.config.facts)) is not None:
+        return complain(lack)
+    answer = answer_of(one, Wish(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
+    if answer is None:
+        return complain(complaint_of(one) or "")
+    if own.plot is not None:
+        _plot(answer, own.plot)
+    return _print([answer], [one], session.notes, options)
+
+
+def _print(answers: list[Answer], found: list[LaunchedConfig], notes: list[str], options: Options) -> int:
+    """Print the answers and the notes; the exit status."""
     documents = [one.config.document for one in found]
-    notes = [*session.notes, *_notes(found)]
     if options.output_format == "json":
         from ds_lint.output import memory_json
 
         sys.stdout.write(harmless(memory_json.text(answers, notes), JSON, documents))
-        write_notes(notes, documents)
     else:
         terminal = terminal_of(sys.stdout)
         text = memory_table.joined(memory_table.lines(answer, terminal) for answer in answers)
         print_text(harmless(text, documents=documents), sys.stdout)
-        write_notes(notes, documents)
+    write_notes(notes, documents)
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 

@@ -271,6 +271,8 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
 
 def _is_checkpointed(config: Config) -> bool | None:
     """Whether activations are computed again, by the script, a framework, the Trainer or DeepSpeed; None if unknown."""
+    if config.facts.activation_checkpointing is not None:
+        return config.facts.activation_checkpointing
     if (decided := own_arguments.is_checkpointed(config.facts)) is not None:
         return decided
     training = config.facts.training if config.stack == "trainer" else None
@@ -358,6 +360,8 @@ class _PreparedValues:
 
     def optimizer(self) -> str:
         """The type of the optimizer in lower case, or the Trainer's name of its own; "" if the script passes one in."""
+        if self.config.facts.named_optimizer is not None:
+            return self.config.facts.named_optimizer
         named = self.value("optimizer", "type", otherwise="")
         if named:
             return str(named).lower()
@@ -385,7 +389,8 @@ class _PreparedValues:
     def optimizer_parameters(self) -> JsonObject:
         """The parameters of the optimizer in the config."""
         found = self.prepared.value("optimizer", "params")
-        return found if isinstance(found, dict) else {}
+        is_another = self.config.facts.named_optimizer is not None
+        return found if isinstance(found, dict) and not is_another else {}
 
     def master_width(self) -> int:
         """The bytes of an element of the weights that the optimizer steps on."""

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Write
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
+    from ds_lint.memory.largest import Largest
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.sweep import SweepRow
 
 GIB, MIB = 2**30, 2**20
 GAP = "  "
@@ -48,12 +50,15 @@ class _Column(NamedTuple):
 
 def lines(answer: Answer, terminal: Terminal) -> list[str]:
     """The text about one run."""
+    if answer.assumed is not None:
+        return _unwritten(answer, answer.assumed, terminal)
     return [
         *_heading(answer, terminal),
         "",
         *_table(answer, terminal),
         "",
         *_verdict(answer, terminal),
+        *_growth(answer, terminal),
         *_advice(answer, terminal),
         *_sweep(answer, terminal),
     ]
@@ -288,45 +293,163 @@ def _to_write(write: Write) -> str:
     return f"{write.key} = {as_json(write.value)}"
 
 
+def _growth(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    """With ``--largest``: the largest micro batch, sequence length and model that fit, each alone."""
+    found = answer.largest
+    if found is None:
+        return
+    if answer.capacity.gpu is None:
+        yield from wrap("largest that fits: not known (set --gpu)", terminal.width, taken=0, indent=2)
+        return
+    is_whole = not answer.left_out
+    parts = []
+    if found.micro_batch is not None:
+        parts.append(f"micro batch {_either(found.micro_batch, is_whole=is_whole)}")
+    if found.sequence_length is not None:
+        parts.append(f"sequence length {_either(found.sequence_length, is_whole=is_whole)}")
+        if found.positions is not None and found.sequence_length.likely == found.positions:
+            parts[-1] += ", all that the model has"
+    if found.parameters is not None:
+        parts.append(f"{_either(found.parameters, is_whole=is_whole)} parameters")
+    yield from wrap(f"largest that fits, each alone: {'; '.join(parts)}", terminal.width, taken=0, indent=2)
+
+
+def _either(largest: Largest, *, is_whole: bool) -> str:
+    """The largest number that likely fits, and if it is another, the one that surely does."""
+    likely, surely = largest.likely, largest.surely if is_whole else 0
+    if not likely:
+        return "none"
+    return _count(likely) if likely == surely else f"{_count(likely)} (surely {_count(surely) if surely else 'none'})"
+
+
+def _count(number: int) -> str:
+    """A number as people read it: of parameters, in millions or billions."""
+    for unit, word in ((10**9, "billion"), (10**6, "million")):
+        if number >= unit:
+            return f"{number / unit:,.3g} {word}"
+    return f"{number:,}"
+
+
+def _unwritten(answer: Answer, assumed: tuple[str, ...], terminal: Terminal) -> list[str]:
+    """The text about a run without a config: all stages, the faster first, and the fastest that fit."""
+    setup = answer.estimate.setup
+    nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
+    about = [f"{counted(setup.ranks, 'rank')}{nodes}", setup.dtype, *_optimizer(setup), *_samples(setup)]
+    if answer.capacity.gpu is not None:
+        about.append(_of_gpu(answer))
+    if answer.capacity.host is not None:
+        about.append(_of_host(answer))
+    first, *rest = wrap(visible(f"{answer.model}; {'; '.join(about)}"), terminal.width, taken=0, indent=2)
+    text = [terminal.paint(first, STRONG), *(terminal.paint(line, STRONG) for line in rest)]
+    if assumed:
+        text += wrap(f"  assumed: {', '.join(assumed)}", terminal.width, taken=0, indent=4)
+    for note in answer.left_out:
+        text += wrap(f"  not included: {note}", terminal.width, taken=0, indent=4)
+    return [*text, *_sweep(answer, terminal)]
+
+
 def _sweep(answer: Answer, terminal: Terminal) -> list[str]:
-    """A row for each stage and offload; the one of the config has a mark. A narrow terminal gets no bounds."""
+    """A row for each stage, offload and checkpointing, the faster first; the one of the config has a mark."""
     if not answer.rows:
         return []
-    plain, whole = Terminal(), _rows(answer, terminal, has_bounds=True)
-    width = max(map(width_of, _rows(answer, plain, has_bounds=True)))
-    if terminal.width is not None and width > terminal.width:
-        whole = _rows(answer, terminal, has_bounds=False)
-    return ["", *whole]
+    return ["", *_rows(answer, terminal), *_fastest(answer, terminal)]
 
 
-def _rows(answer: Answer, terminal: Terminal, *, has_bounds: bool) -> list[str]:
+def _fastest(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    """The fastest rows that likely and surely fit."""
+    if answer.capacity.gpu is None:
+        return
+    places = (("likely", 0), ("surely", 1))
+    yield ""
+    for word, place in places if not answer.left_out else places[:1]:
+        row = next((row for row in answer.rows if row.places[place] == 1), None)
+        if row is None:
+            yield f"nothing {word} fits"
+            continue
+        what = f"{row.words}, micro batch {row.largest[place]:,}" if row.largest is not None else row.words
+        yield from wrap(f"fastest that {word} fits: {what}", terminal.width, taken=0, indent=2)
+
+
+class _SweepColumn(NamedTuple):
+    """A column of a sweep; those that count least are left out of a narrow terminal."""
+
+    title: str
+    cells: list[str]
+    is_number: bool = True
+    is_left_out: int = 0  # in which order: 1 first; 0 never
+
+    @property
+    def lines(self) -> list[str]:
+        """The title and the cells, all of the same width."""
+        width = max(map(width_of, (self.title, *self.cells)))
+        return [one.rjust(width) if self.is_number else one.ljust(width) for one in (self.title, *self.cells)]
+
+
+def _rows(answer: Answer, terminal: Terminal) -> list[str]:
     """The heading and the rows of a sweep."""
-    needed = [row.estimate for row in answer.rows]
-    columns = [
-        _column("per GPU", [one.gpu_bytes for one in needed], has_bounds=has_bounds),
-        _column("per host", [one.host_bytes for one in needed], has_bounds=has_bounds),
-    ]
-    offloads = [" and ".join(row.offload) or "none" for row in answer.rows]
-    width = max(map(len, (*offloads, "offload")))
-    heading = "".join(GAP + column[0] for column in columns)
-    rows = [terminal.paint(f"  stage  {'offload'.ljust(width)}{heading}".rstrip(), STRONG)]
-    for index, (row, offload) in enumerate(zip(answer.rows, offloads, strict=True), 1):
-        mark = ">" if row.is_chosen else " "
-        cells = "".join(GAP + column[index] for column in columns)
-        text = f"{mark} {row.stage:>5}  {offload.ljust(width)}{cells}"
+    columns = _sweep_columns(answer)
+    while terminal.width is not None and _width(columns) > terminal.width and any(one.is_left_out for one in columns):
+        least = min(one.is_left_out for one in columns if one.is_left_out)
+        columns = [one for one in columns if one.is_left_out != least]
+    heading, *lines = map(GAP.join, zip(*(column.lines for column in columns), strict=True))
+    text = [terminal.paint(f"  {heading}".rstrip(), STRONG)]
+    for row, line in zip(answer.rows, lines, strict=True):
+        whole = f"{'>' if row.is_chosen else ' '} {line}".rstrip()
         word, style = _WORDS[answer.verdict_of(row.estimate)] if answer.capacity.is_known else ("", "")
-        text = text if word else text.rstrip()
-        painted = terminal.paint(text, STRONG) if row.is_chosen else text
-        rows.append(f"{painted}{GAP}{terminal.paint(word, style)}" if word else painted)
-    return rows
+        is_shown = bool(word) and whole.endswith(word)
+        before = whole[: len(whole) - len(word)] if is_shown else whole
+        text.append((terminal.paint(before, STRONG) if row.is_chosen else before) + (terminal.paint(word, style) if is_shown else ""))
+    return text
 
 
-def _column(title: str, bands: list[Band], *, has_bounds: bool) -> list[str]:
-    """A heading and figures with their bounds, all of the same width."""
-    cells = [_Cell(title), *map(_cell, bands)]
-    figure = max(width_of(cell.figure) for cell in cells)
-    bounds = max(width_of(cell.bounds) for cell in cells) if has_bounds else 0
-    return [cell.figure.rjust(figure) + (GAP + cell.bounds.ljust(bounds) if bounds else "") for cell in cells]
+def _width(columns: Sequence[_SweepColumn]) -> int:
+    return 2 + sum(width_of(column.lines[0]) for column in columns) + len(GAP) * (len(columns) - 1)
+
+
+def _sweep_columns(answer: Answer) -> list[_SweepColumn]:
+    """The columns of a sweep; what no row has has none."""
+    rows, is_whole = answer.rows, not answer.left_out
+    gpu, host = ([row.estimate.gpu_bytes for row in rows], [row.estimate.host_bytes for row in rows])
+    columns = [
+        _SweepColumn("stage", [str(row.stage) for row in rows]),
+        _SweepColumn("offload", list(map(_offload, rows)), is_number=False),
+    ]
+    if any(row.checkpointing is not None for row in rows):
+        words = {None: "?", True: "on", False: "off"}
+        columns.append(_SweepColumn("checkpointing", [words[row.checkpointing] for row in rows], is_number=False))
+    for title, name in (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters")):
+        found = [getattr(row.sizes, name) for row in rows]
+        if any(one is not None for one in found):
+            columns.append(_SweepColumn(title, [_pair(one, is_whole=is_whole) for one in found]))
+    columns += [
+        _SweepColumn("per GPU", [_cell(band).figure for band in gpu]),
+        _SweepColumn("", [_cell(band).bounds for band in gpu], is_number=False, is_left_out=2),
+        _SweepColumn("per host", [_cell(band).figure for band in host], is_left_out=3),
+        _SweepColumn("", [_cell(band).bounds for band in host], is_number=False, is_left_out=1),
+    ]
+    if answer.capacity.is_known:
+        words_ = [_WORDS[answer.verdict_of(row.estimate)][0] for row in rows]
+        columns.append(_SweepColumn("", words_, is_number=False, is_left_out=4))
+    return columns
+
+
+def _offload(row: SweepRow) -> str:
+    return (" + ".join(row.offload) or "none") + (" NVMe" if row.device == "nvme" else "")
+
+
+def _pair(largest: Largest | None, *, is_whole: bool) -> str:
+    """The largest number that likely fits, and the one that surely does in brackets."""
+    if largest is None or not largest.likely:
+        return NONE
+    surely = largest.surely if is_whole else 0
+    return f"{_short(largest.likely)} ({_short(surely) if surely else NONE})"
+
+
+def _short(number: int) -> str:
+    for unit, word in ((10**9, "B"), (10**6, "M")):
+        if number >= unit:
+            return f"{number / unit:.3g}{word}"
+    return f"{number:,}"
 
 
 def joined(texts: Iterable[list[str]]) -> str:
