@@ -54,6 +54,7 @@ def answer_of(one: LaunchedConfig, wish: Wish) -> Answer | None:
     if not is_config:
         wanted = wanted._replace(uses_zero_init=True)
     found, there = estimate(wanted), capacity(config.facts)
+    advice = _advice(config, wanted, there) if is_config else []
     return Answer(
         name=os.path.normpath(shown(config.document.path)),
         launch=os.path.normpath(one.origin) if one.origin is not None else None,
@@ -61,7 +62,8 @@ def answer_of(one: LaunchedConfig, wish: Wish) -> Answer | None:
         gpu_name=config.facts.gpu.in_words if config.facts.gpu is not None else "",
         estimate=found,
         capacity=there,
-        advice=tuple(_advice(config, wanted, there)) if is_config else (),
+        advice=tuple(advice),
+        least_ranks=None if advice else _least_ranks(wanted, found, there),
         rows=tuple(_rows(config, wanted, there, wish)) if wish.sweeps else (),
         left_out=tuple(_left_out(config, found)),
         largest=_largest(wanted, there, _Models(config)) if wish.grows and is_config else None,
@@ -75,10 +77,19 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
         return []
     from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
-    from ds_lint.memory.applied import Applied
+    from ds_lint.memory.applied import Applied, known
 
-    found = advice(wanted, there, Applied(config, wanted, rejections))
+    found = advice(wanted, there, Applied(config, wanted, rejections), **known(config, wanted))
     return [_as_settings(one) for one in found] if config.accelerate is not None else found
+
+
+def _least_ranks(wanted: TrainingSetup, found: Estimate, there: Capacity) -> Advice | None:
+    """What the run needs that nothing within reach makes fit."""
+    if False not in there.fit(found):
+        return None
+    from ds_lint.memory.advice import least_ranks
+
+    return least_ranks(wanted, there)
 
 
 def _as_settings(one: Advice) -> Advice:

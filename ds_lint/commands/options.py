@@ -139,7 +139,9 @@ class MemoryOptions(OptionRecord):
         metavar="CONFIG|LAUNCH",
     )  # fmt: skip
     sweep: bool = option(
-        "shown", "also print what each stage of ZeRO takes, without and with offload and activation checkpointing", False
+        "shown",
+        "also print what each stage of ZeRO takes, without and with offload and activation checkpointing",
+        False,
     )
     largest: bool = option(
         "shown", "also print the largest micro batch, sequence length and model that fit on the GPU", False

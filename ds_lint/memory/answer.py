@@ -23,6 +23,7 @@ class Answer(NamedTuple):
     estimate: Estimate
     capacity: Capacity
     advice: tuple[Advice, ...] = ()
+    least_ranks: Advice | None = None  # that it needs, if no advice is within reach
     rows: tuple[SweepRow, ...] = ()  # of ``--sweep``
     left_out: tuple[str, ...] = ()
     largest: LargestSizes | None = None  # of ``--largest``

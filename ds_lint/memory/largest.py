@@ -108,7 +108,7 @@ def _largest(
             setup = changed(number)
             known[number] = estimate(setup) if setup is not None else None
         needed = known[number]
-        return needed is not None and capacity.holds(needed, bound)
+        return needed is not None and capacity.is_in_reach(needed, bound)
 
     likely = _last(lambda number: holds(number, "likely"), most, is_far=is_far)
     surely = _last(lambda number: holds(number, "most"), likely, is_far=True)

@@ -22,7 +22,8 @@ OF_STATES = (  # beside a batch: where the states lie, and how wide they are, bu
     *("persistence_threshold", "persistence_total", "max_live_parameters", "max_reuse_distance"),
 )
 _MOST = 128  # answers to one question
-_LARGE = (tuple, list, dict)  # compared by identity: models have thousands of parameters
+_LARGE = (tuple, list, dict)  # compared by identity: models have thousands of parameters,
+_SMALL = "optimizer_parameters"  # but not what each reading of a config makes anew
 
 
 def remembered(*apart_from: str) -> Callable[[Callable[[TrainingSetup], Result]], Callable[[TrainingSetup], Result]]:
@@ -38,8 +39,10 @@ def remembered(*apart_from: str) -> Callable[[Callable[[TrainingSetup], Result]]
             if last is not None and last[0] is setup:
                 return last[1]
             if not places:
-                places = tuple(place for place, name in enumerate(setup._fields) if name not in apart_from)
+                places = tuple(place for place, name in enumerate(setup._fields) if name not in (*apart_from, _SMALL))
             key = tuple(id(value) if type(value) in _LARGE else value for value in map(setup.__getitem__, places))
+            if _SMALL not in apart_from and setup.optimizer_parameters:
+                key = (*key, repr(setup.optimizer_parameters))
             found = known.get(key)
             if found is None:
                 if len(known) >= _MOST:

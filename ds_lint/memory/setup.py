@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts import Facts
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
@@ -181,7 +182,7 @@ def missing(config: Config) -> list[str]:
     model = config.facts.model
     lacks = [] if model is not None else ["model"]
     lacks += [] if config.world_size else ["world size"]
-    if model is not None and (model.parameter_count is None or not lora_requests.parameters(config.facts)):
+    if model is not None and (model.parameter_count is None or not tensors(config.facts)):
         lacks.append("size of the model")
     if lora_requests.requested(config.facts) is None and _trains_adapters(config):
         lacks.append("adapters")
@@ -215,7 +216,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     stage = prepared.stage()
     if model is None or ranks is None or stage is None:
         return None
-    parameters = tuple(lora_requests.parameters(config.facts))
+    parameters = tensors(config.facts)
     if not parameters:
         return None
     usual = TrainingSetup._field_defaults
@@ -267,6 +268,22 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         stack=config.stack,
     )
+
+
+_tensors: list[tuple[object, object, tuple[Tensor, ...]]] = []  # of the last models with their adapters
+_MOST_MODELS = 8
+
+
+def tensors(facts: Facts) -> tuple[Tensor, ...]:
+    """The parameters of the model of a run with its adapters: the same object for the same model."""
+    adapters = lora_requests.requested(facts)
+    for model, wanted, found in _tensors:
+        if model is facts.model and wanted == adapters:
+            return found
+    found = tuple(lora_requests.parameters(facts))
+    _tensors.insert(0, (facts.model, adapters, found))
+    del _tensors[_MOST_MODELS:]
+    return found
 
 
 def _is_checkpointed(config: Config) -> bool | None:

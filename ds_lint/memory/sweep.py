@@ -204,7 +204,7 @@ def _ranked(rows: list[SweepRow], capacity: Capacity) -> list[SweepRow]:
 def _fits(row: SweepRow, capacity: Capacity, bound: Bound) -> bool:
     """Whether a row fits with one micro batch or another, of which steps can have more."""
     if row.largest is None:
-        return capacity.holds(row.estimate, bound)
+        return capacity.is_in_reach(row.estimate, bound)
     return (row.largest.likely if bound == "likely" else row.largest.surely) > 0
 
 

@@ -57,9 +57,22 @@ def _run(answer: Answer) -> Json:
         "fits": answer.fit._asdict(),
         "left_out": list(answer.left_out),
         "advice": [_advice(advice, is_whole=not answer.left_out) for advice in answer.advice],
+        **_least_ranks(answer),
         **_largest_sizes(answer),
         **({"sweep": [_row(row, answer) for row in answer.rows]} if answer.rows else {}),
     }
+
+
+def _least_ranks(answer: Answer) -> Json:
+    """What the run needs, if nothing within reach makes it fit."""
+    least = answer.least_ranks
+    if least is None:
+        return {}
+    if not answer.capacity.is_in_reach(least.estimate, "likely"):
+        return {"needs_at_least": None}
+    setup = answer.least_ranks.estimate.setup
+    found = _advice(answer.least_ranks, is_whole=not answer.left_out)
+    return {"needs_at_least": {"ranks": setup.ranks, "nodes": setup.nodes, **found}}
 
 
 def _unwritten(answer: Answer, assumed: tuple[str, ...]) -> Json:
@@ -93,6 +106,7 @@ def _advice(advice: Advice, *, is_whole: bool) -> Json:
         "rank_bytes": _band(advice.estimate.gpu_bytes),
         "host_bytes": _band(advice.estimate.host_bytes),
         "is_sure": advice.is_sure and is_whole,
+        "price": [price._asdict() for price in advice.price],
     }
 
 

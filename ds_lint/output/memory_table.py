@@ -14,9 +14,10 @@ from ds_lint.source.spelling import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ds_lint.memory.advice import Write
+    from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
+    from ds_lint.memory.changes import Write
     from ds_lint.memory.largest import Largest
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
@@ -30,6 +31,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
+_SHOWN = 4  # changes that suffice alone
 _LABELS = {"live": "live parameters", "page_locked": "page-locked memory"}
 
 
@@ -262,30 +264,62 @@ def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None
 
 
 def _advice(answer: Answer, terminal: Terminal) -> Iterator[str]:
-    """Each change with what the run then takes, and below it what to write."""
-    if not answer.advice:
-        if answer.surely_fails:
-            yield from ("", "No change of stage, offload, micro batch or ranks makes it fit.")
-        return
-    yield ""
+    """What makes it likely fit, and what makes it surely fit: each change with what the run then takes, and its price."""
     what = "what is counted" if answer.left_out else "it"
-    yield f"Each of these changes makes {what} fit:" if len(answer.advice) > 1 else f"This makes {what} fit:"
-    for advice in answer.advice:
-        takes = f"{shown(advice.estimate.gpu_bytes)} per GPU"
-        if advice.estimate.host_bytes.most:
-            takes += f", {shown(advice.estimate.host_bytes)} per host"
-        text = f"{advice.words}: {takes}" + ("" if advice.is_sure else "; likely, not surely")
-        first, *rest = wrap(f"  {text}", terminal.width, taken=0, indent=4)
-        yield terminal.paint(first[: 2 + len(advice.words)], STRONG) + first[2 + len(advice.words) :]
-        yield from rest
-        for write in advice.writes:
-            yield terminal.paint(f"      {_to_write(write)}", QUIET)
+    for is_sure, how in ((False, "likely"), (True, "surely")):
+        found = [one for one in answer.advice if one.is_sure is is_sure]
+        if not found:
+            continue
+        yield ""
+        yield f"{'This makes' if len(found) == 1 else 'Each of these changes makes'} {what} {how} fit:"
+        for one in found[:_SHOWN]:
+            yield from _piece(one, terminal)
+        if len(found) > _SHOWN:
+            yield f"  and {counted(len(found) - _SHOWN, 'other')} (--output-format json)"
+    if not answer.advice and answer.surely_fails:
+        yield ""
+        yield from wrap(_needed(answer), terminal.width, taken=0, indent=2)
+
+
+def _piece(one: Advice, terminal: Terminal) -> Iterator[str]:
+    takes = f"{shown(one.estimate.gpu_bytes)} per GPU"
+    if one.estimate.host_bytes.most:
+        takes += f", {shown(one.estimate.host_bytes)} per host"
+    first, *rest = wrap(f"  {one.words}: {takes}", terminal.width, taken=0, indent=4)
+    yield terminal.paint(first[: 2 + len(one.words)], STRONG) + first[2 + len(one.words) :]
+    yield from rest
+    for write in one.writes:
+        yield terminal.paint(f"      {_to_write(write)}", QUIET)
+    for kind in dict.fromkeys(price.kind for price in one.price):
+        words = "; ".join(price.words for price in one.price if price.kind == kind)
+        yield from wrap(f"      {kind}: {words}", terminal.width, taken=0, indent=8)
+
+
+def _needed(answer: Answer) -> str:
+    """What the model would need at least, where nothing that is within reach makes it fit."""
+    least = answer.least_ranks
+    if least is None:
+        return "No change of stage, offload, micro batch or ranks makes it fit."
+    setup = least.estimate.setup
+    how = ", ".join(change.words for change in least.changes[:-1])
+    if not answer.capacity.is_in_reach(least.estimate, "likely"):
+        return (
+            f"Nothing makes it fit: on {setup.ranks:,} such GPUs{f' with {how}' if how else ''}, each still likely "
+            f"takes {shown(least.estimate.gpu_bytes)}."
+        )
+    nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
+    return (
+        f"Nothing within reach makes it fit. It likely needs {setup.ranks:,} such GPUs{nodes}"
+        f"{f' with {how}' if how else ''}: {shown(least.estimate.gpu_bytes)} per GPU."
+    )
 
 
 def _to_write(write: Write) -> str:
     """A key and its value, as they are written where they belong."""
     if write.place == "script":
         return f"{write.key} in the script"
+    if write.place == "data":
+        return f"{write.key.replace('_', ' ')}: {write.value}, where the samples are made"
     if write.place == "arguments":
         return f"--{write.key} {write.value}"
     if write.place == "launch":
@@ -398,7 +432,10 @@ def _rows(answer: Answer, terminal: Terminal) -> list[str]:
         word, style = _WORDS[answer.verdict_of(row.estimate)] if answer.capacity.is_known else ("", "")
         is_shown = bool(word) and whole.endswith(word)
         before = whole[: len(whole) - len(word)] if is_shown else whole
-        text.append((terminal.paint(before, STRONG) if row.is_chosen else before) + (terminal.paint(word, style) if is_shown else ""))
+        text.append(
+            (terminal.paint(before, STRONG) if row.is_chosen else before)
+            + (terminal.paint(word, style) if is_shown else "")
+        )
     return text
 
 
