@@ -58,11 +58,11 @@ class Advice(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What the advice is for: the memory, whether the GPUs compute in bf16, and the setup with adapters, if any."""
+    """What the advice is for: the memory, whether the GPUs compute in bf16, and the setup with adapters, if there is one."""
 
     capacity: Capacity
     has_bf16: bool = True
-    adapted: TrainingSetup | None = None
+    adapted: Callable[[], TrainingSetup | None] = lambda: None
 
 
 def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = None, **known: object) -> list[Advice]:
@@ -121,7 +121,6 @@ class _Search:
 
     def sufficient(self, holds: Callable[[Estimate], bool]) -> list[Tried]:
         """All changes that suffice alone; if none does, the best combinations."""
-        adapted = steps_of.adapters(self.machine.adapted)
         steps = [step for step in STEPS if self.machine.has_bf16 or step not in _NOT_BF16]
         alone = [tried for step in steps if (tried := self._tried((step,), holds)) is not None]
         if alone:
@@ -130,6 +129,7 @@ class _Search:
         if found is not None and len(found[0]) <= _FEW:
             return [found]
         far = [found] if found is not None else [self._first(ladders, steps, holds) for ladders in (_HERE, _MORE)]
+        adapted = steps_of.adapters(self.machine.adapted())
         return [tried for tried in (*far, self._first(_with(adapted), [adapted, *steps], holds)) if tried is not None]
 
     def _first(

@@ -76,7 +76,7 @@ class Applied:
 def known(config: Config, setup: TrainingSetup) -> dict[str, object]:
     """What advice depends on beside the memory: whether the GPU has bf16, and the setup with adapters, if peft has any."""
     gpu = config.facts.gpu
-    return {"has_bf16": gpu is None or gpu.supports_bf16, "adapted": _adapted(config, setup)}
+    return {"has_bf16": gpu is None or gpu.supports_bf16, "adapted": lambda: _adapted(config, setup)}
 
 
 def _adapted(config: Config, setup: TrainingSetup) -> TrainingSetup | None:

@@ -50,7 +50,14 @@ def part(size: int, ranks: int) -> int:
     return -(-size // ranks)
 
 
-@remembered(*OF_A_BATCH)
+@remembered(*OF_STATES, "optimizer")
+def partitions(setup: TrainingSetup) -> int:
+    """The elements of the partitions of one rank at stage 3, of frozen parameters too."""
+    shards = setup.shards
+    return sum(part(tensor.size, shards) for tensor in setup.tensors)
+
+
+@remembered(*OF_STATES)
 def share(setup: TrainingSetup) -> int:
     """The elements that one rank updates, with what pads them; every rank has as many."""
     if setup.stage == 0 and not setup.uses_bf16_optimizer:
@@ -151,20 +158,28 @@ def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
 
     With a ratio below 1, the first ones stay on the GPU (``subgroup_to_device``).
     """
+    found = _sizes_of_sub_groups(setup)
+    offload = setup.optimizer_offload
+    stay = int((1 - offload.ratio) * len(found)) if offload is not None else len(found)
+    return [SubGroup(sizes, index >= stay) for index, sizes in enumerate(found)]
+
+
+@remembered(*OF_STATES)
+def _sizes_of_sub_groups(setup: TrainingSetup) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
+    shards, most = setup.shards, setup.sub_group
     for group in _groups(setup):
         sizes: list[int] = []
         together = 0
         for tensor in group:
-            sizes.append(part(tensor.size, setup.shards))
-            together += sizes[-1]
-            if together >= setup.sub_group:
+            size = part(tensor.size, shards)
+            sizes.append(size)
+            together += size
+            if together >= most:
                 found.append(tuple(sizes))
                 sizes, together = [], 0
         found += [tuple(sizes)] if sizes else []
-    offload = setup.optimizer_offload
-    stay = int((1 - offload.ratio) * len(found)) if offload is not None else len(found)
-    return [SubGroup(sizes, index >= stay) for index, sizes in enumerate(found)]
+    return found
 
 
 class _Flat:
