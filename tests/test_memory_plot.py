@@ -130,8 +130,8 @@ def test_every_phase_has_a_bar_in_every_place(everywhere):
 
 
 def test_a_sweep_has_a_bar_for_every_row(answer):
-    rows = tuple(sweep(SETUP))
-    gpu, host = memory_plot.charts(answer._replace(rows=rows))
+    rows = tuple(sweep(SETUP, Capacity(8 * GIB, 64 * GIB)))
+    gpu, host, *_ = memory_plot.charts(answer._replace(rows=rows))
     assert [bar.whole for bar in gpu.bars] == [row.estimate.gpu_bytes for row in rows]
     assert [bar.whole for bar in host.bars] == [row.estimate.host_bytes for row in rows]
     assert [bar.is_chosen for bar in gpu.bars] == [row.is_chosen for row in rows]
@@ -332,7 +332,7 @@ def test_the_page_has_every_figure_of_the_table(everywhere):
 @pytest.mark.parametrize("is_sweep", [False, True])
 def test_a_browser_shows_all_of_it_at_every_width(tmp_path, everywhere, width, is_sweep):
     """No text overlaps another, none is smaller than 12 pixels, and nothing lies beside the screen."""
-    shown = everywhere._replace(rows=tuple(sweep(SETUP))) if is_sweep else everywhere
+    shown = everywhere._replace(rows=tuple(sweep(SETUP, Capacity(8 * GIB, 64 * GIB)))) if is_sweep else everywhere
     page = memory_page.page(shown).replace("&", "&amp;").replace('"', "&quot;")
     (tmp_path / "frame.html").write_text(
         f'<body style="margin:0"><iframe width={width} height=9000 style="border:0" srcdoc="{page}"></iframe>'
@@ -402,7 +402,7 @@ def test_a_terminal_without_blocks_gets_ascii(everywhere, narrow):
 @pytest.mark.parametrize("width", [30, 40, 80, 200])
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_lines_are_as_wide_as_the_terminal(everywhere, width, encoding):
-    for shown in (everywhere, everywhere._replace(rows=tuple(sweep(SETUP)))):
+    for shown in (everywhere, everywhere._replace(rows=tuple(sweep(SETUP, Capacity(8 * GIB, 64 * GIB))))):
         lines = memory_blocks.lines(shown, Terminal(width, encoding=encoding))
         assert max(map(width_of, lines)) <= width
         painted = memory_blocks.lines(shown, Terminal(width, colour=True, encoding=encoding))
@@ -438,6 +438,10 @@ def test_a_picture_without_matplotlib_is_refused(monkeypatch, capsys, tmp_path):
 
 def test_a_picture_is_a_png(everywhere, narrow):
     pytest.importorskip("matplotlib")
-    for answer in (everywhere, narrow, everywhere._replace(name="$\\frac$", rows=tuple(sweep(SETUP)))):
+    for answer in (
+        everywhere,
+        narrow,
+        everywhere._replace(name="$\\frac$", rows=tuple(sweep(SETUP, Capacity(8 * GIB, 64 * GIB)))),
+    ):
         assert memory_png.png(answer).startswith(b"\x89PNG")
     assert memory_png.png(narrow) == memory_png.png(narrow)

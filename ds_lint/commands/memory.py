@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.estimates import answer_of, complaint_of
+from ds_lint.commands.estimates import Wish, answer_of, complaint_of
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
@@ -33,31 +33,52 @@ _ON_STANDARD_OUTPUT = "-"  # as the FILE of --plot
 
 def memory(options: Options, own: MemoryOptions) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
-    (path,) = options.paths
+    path = own.path
     if (why := _cannot_plot(own, options)) is not None:
         return complain(why)
     try:
         session = Session(options)
+        if path is None:
+            return _without_config(session, options, own)
         found = launched_configs(path, session)
-        answers = _different(answer for one in found if (answer := answer_of(one, sweeps=own.sweep)) is not None)
+        wish = Wish(sweeps=own.sweep, grows=own.largest)
+        answers = _different(answer for one in found if (answer := answer_of(one, wish)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
         for reason in filter(None, map(complaint_of, found)):
             sys.stderr.write(complaint(reason))
         return 2
+    if own.plot not in (None, _ON_STANDARD_OUTPUT) and len(answers) > 1:
+        last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
+        return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
+    return _print(answers, found, [*session.notes, *_notes(found)], options, own)
+
+
+def _without_config(session: Session, options: Options, own: MemoryOptions) -> int:
+    """Compare all stages for the run that the facts describe."""
+    from ds_lint.commands.assumed_config import assumed_config, assumptions, needed
+
+    one = assumed_config(session)
+    if (lack := needed(one.config.facts)) is not None:
+        return complain(lack)
+    answer = answer_of(one, Wish(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
+    if answer is None:
+        return complain(complaint_of(one) or "")
+    return _print([answer], [one], session.notes, options, own)
+
+
+def _print(
+    answers: list[Answer], found: list[LaunchedConfig], notes: list[str], options: Options, own: MemoryOptions
+) -> int:
+    """Write the picture, print the answers and the notes; the exit status."""
     documents = [one.config.document for one in found]
-    notes = [*session.notes, *_notes(found)]
     if own.plot is not None and own.plot != _ON_STANDARD_OUTPUT:
-        if len(answers) > 1:
-            last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
-            return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
         replacement.write(own.plot, _picture(answers[0], own.plot, notes, documents), is_report=True)
     if options.output_format == "json":
         from ds_lint.output import memory_json
 
         sys.stdout.write(harmless(memory_json.text(answers, notes), JSON, documents))
-        write_notes(notes, documents)
     else:
         terminal = terminal_of(sys.stdout)
         is_drawn = own.plot == _ON_STANDARD_OUTPUT
@@ -66,7 +87,7 @@ def memory(options: Options, own: MemoryOptions) -> int:
             for answer in answers
         )
         print_text(harmless(text, documents=documents), sys.stdout)
-        write_notes(notes, documents)
+    write_notes(notes, documents)
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 

@@ -23,6 +23,7 @@ def gather(sources: Sources) -> Facts:
     facts = Facts()
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
     facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
+    facts.attention, facts.activation_checkpointing = sources.attention, sources.activation_checkpointing
     for name, read in READERS.items():
         if (value := getattr(sources, name)) is not None:
             read(facts, value, sources.giver(name))
@@ -100,6 +101,11 @@ def _read_lora(facts: Facts, text: str, given_by: str) -> None:
     facts.origins["adapters"] = f"{text.strip()}, by {given_by}"
 
 
+def _read_optimizer(facts: Facts, name: str, given_by: str) -> None:
+    facts.named_optimizer = name.strip().lower()
+    facts.origins["optimizer"] = f"{name.strip()}, by {given_by}"
+
+
 def _look_around(facts: Facts, _is_here: bool, _given_by: str) -> None:
     """Ask this machine for the facts that are not given."""
     from ds_lint.facts import gpu, host
@@ -125,6 +131,7 @@ READERS: dict[str, Callable[[Facts, Any, str], None]] = {
     "gpu": _read_gpu,
     "host_memory": _read_host_memory,
     "lora": _read_lora,
+    "optimizer": _read_optimizer,
     "here": _look_around,
     "gpu_memory": _read_gpu_memory,
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import compress
 
 from ds_lint.memory.band import Band, exactly
-from ds_lint.memory.partition import part, persistent, share, sub_groups
+from ds_lint.memory.partition import part, partitions, persistent, share, sub_groups
 from ds_lint.memory.placed import Amount, Placed, amount
+from ds_lint.memory.remembered import OF_A_BATCH, remembered
 from ds_lint.memory.swapping import SWAPPED, aligned
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
 
+@remembered(*OF_A_BATCH)
 def parameters(setup: TrainingSetup) -> Placed:
     """What one rank holds of the parameters between two steps."""
     if setup.stage < 3:
@@ -35,7 +37,7 @@ def reference(setup: TrainingSetup) -> Placed:
 
 
 def _partitions(setup: TrainingSetup) -> Placed:
-    held = sum(part(tensor.size, setup.shards) for tensor in setup.tensors)
+    held = partitions(setup)
     if setup.parameter_offload is None:
         return Placed(gpu=amount(held, setup.width))
     if setup.parameter_offload.device == "cpu":

@@ -263,7 +263,7 @@ def _node(setup: TrainingSetup, parts: Parts) -> Band:
 def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     """From the start to the first step: each rank loads the model, and stages 1 and 2 may copy it there."""
     processes = host.PROCESS
-    all_elements = sum(tensor.size for tensor in setup.tensors)
+    all_elements = setup.parameter_count
     saved = setup.checkpoint_width
     widths = setup.loaded_width or Band(0, saved or setup.width, FULL)  # 0 if the file stays mapped
     loaded = widths.times(all_elements)
@@ -282,7 +282,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
 
 def _gathered(setup: TrainingSetup) -> Band:
     """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
-    whole = sum(tensor.size for tensor in setup.tensors) * setup.width
+    whole = setup.parameter_count * setup.width
     written = setup.ranks_per_node * share(setup) * FULL  # a tensor on the GPU is copied to be written
     is_on_gpu = setup.optimizer_offload is None
     found = Band(0, 0, written) if is_on_gpu else NOTHING

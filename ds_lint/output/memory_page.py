@@ -12,19 +12,24 @@ from ds_lint import __version__
 from ds_lint.output import kind_colours
 from ds_lint.output.harmless import without_secrets
 from ds_lint.output.html_page import Column, badge, code, listed, sheet, table, text, whole
-from ds_lint.output.memory_plot import GPU, charts, description, kinds_of, label_of_row
+from ds_lint.output.memory_plot import GPU, HOST, charts, description, kinds_of, label_of_row
 from ds_lint.output.memory_table import (
+    about,
     advice_groups,
     columns_of,
+    conclusions,
+    growth_columns,
     in_units,
     label_of,
     labels_of,
+    prices_of,
     result_of,
     sentences,
-    setup_in_words,
     shown,
+    subject,
     to_write,
 )
+from ds_lint.output.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,17 +63,17 @@ def page(answer: Answer, notes: Sequence[str] = (), documents: Sequence[Document
     torn = f" {_TORN}" if any(chart.cuts for chart in drawn) else ""
     parts = (
         f'{_legend(kinds)}{figures}<p class="quiet">{_BAR}{torn}</p>',
-        _figures(answer),
+        _figures(answer) if answer.assumed is None else "",
         _sweep(answer),
         _advice(answer),
         _facts(answer, notes),
     )
-    status, verdict = _verdict(answer)
+    status, verdict = _verdict(answer) if answer.assumed is None else _fastest(answer)
     body = f"{verdict}{''.join(f'<section>{part}</section>' for part in parts if part)}"
     main = without_secrets(f'<main>\n<article class="{status}">{body}</article>\n</main>', documents)
     here = os.path.dirname(__file__)
     style = kind_colours.css(kinds) + sheet(os.path.join(here, "memory_page.css"))
-    return whole(f"Memory: {answer.name}", main, __version__, style)
+    return whole(f"Memory: {subject(answer)}", main, __version__, style)
 
 
 def _verdict(answer: Answer) -> tuple[str, str]:
@@ -77,12 +82,23 @@ def _verdict(answer: Answer) -> tuple[str, str]:
     first, *rest = (
         (f"{badge(*_BADGES[one.word], one.word)} {text(one.reason)}" for one in found) if found else (_open(),)
     )
-    status = _BADGES[found[0].word][0] if found else _OPEN[0]
+    return _BADGES[found[0].word][0] if found else _OPEN[0], _head(answer, first, rest)
+
+
+def _fastest(answer: Answer) -> tuple[str, str]:
+    """The same of a run without a config: which rows likely and surely fit."""
+    fitting = [any(row.places[place] is not None for row in answer.rows) for place in (0, 1)]
+    word = "fits" if all(fitting) and not answer.left_out else "may fit" if any(fitting) else "does not fit"
+    first, *rest = conclusions(answer) or ("",)
+    badged = f"{badge(*_BADGES[word], word)} {text(first)}" if first else _open()
+    return _BADGES[word][0] if first else _OPEN[0], _head(answer, badged, [text(one) for one in rest])
+
+
+def _head(answer: Answer, first: str, rest: Sequence[str]) -> str:
     left_out = "".join(f"<li>not included: {text(note)}</li>" for note in answer.left_out)
-    return status, (
+    return (
         f'<h2 class="verdict">{first}</h2>{"".join(f"<p>{one}</p>" for one in rest)}'
-        f'<p class="quiet">{text(setup_in_words(answer.estimate.setup))}</p>'
-        + (f'<ul class="left-out">{left_out}</ul>' if left_out else "")
+        f'<p class="quiet">{text(about(answer))}</p>' + (f'<ul class="left-out">{left_out}</ul>' if left_out else "")
     )
 
 
@@ -191,21 +207,27 @@ def _figures(answer: Answer) -> str:
 
 
 def _sweep(answer: Answer) -> str:
-    """What each row of the sweep takes, and whether it fits."""
+    """What each row of the sweep takes and may grow to, and whether it fits."""
     if not answer.rows:
         return ""
-    columns = [Column("Setup"), Column(GPU, "figure"), Column("per host", "figure"), Column("Fits")]
+    grown = growth_columns(answer)
+    columns = [
+        Column("setup"),
+        *(Column(f"{one.title}, likely (surely)", "figure") for one in grown),
+        *(Column(GPU, "figure"), Column(HOST, "figure"), Column("fits")),
+    ]
     rows = [
         [
             text(label_of_row(row)),
+            *(text(one.cells[index]) for one in grown),
             _quantity(row.estimate.gpu_bytes),
             _quantity(row.estimate.host_bytes),
             badge(*_BADGES[word], word) if answer.capacity.is_known else "",
         ]
-        for row in answer.rows
+        for index, row in enumerate(answer.rows)
         for word in [_WORDS[answer.verdict_of(row.estimate)]]
     ]
-    return table("All setups beside each other", columns, rows)
+    return table("All setups beside each other, the faster first", columns, rows)
 
 
 def _quantity(band: Band) -> str:
@@ -219,13 +241,15 @@ def _advice(answer: Answer) -> str:
     return "".join(
         f"<h3>{text(group.heading)}</h3>"
         + (f'<ul class="advice">{"".join(map(_change, group.advice))}</ul>' if group.advice else "")
+        + (f"<p>and {counted(group.others, 'other')} (--output-format json)</p>" if group.others else "")
         for group in advice_groups(answer)
     )
 
 
 def _change(advice: Advice) -> str:
-    writes = "".join(f"<li>{code(to_write(write))}</li>" for write in advice.writes)
-    return f"<li><b>{text(advice.words)}</b>: {text(result_of(advice))}<ul>{writes}</ul></li>"
+    lines = "".join(f"<li>{code(to_write(write))}</li>" for write in advice.writes)
+    lines += "".join(f"<li>{text(price)}</li>" for price in prices_of(advice))
+    return f"<li><b>{text(advice.words)}</b>: {text(result_of(advice))}<ul>{lines}</ul></li>"
 
 
 def _facts(answer: Answer, notes: Sequence[str]) -> str:
@@ -236,7 +260,10 @@ def _facts(answer: Answer, notes: Sequence[str]) -> str:
 def _known(answer: Answer) -> Iterator[tuple[str, str]]:
     """The facts, with their names; what is not known has its name too."""
     setup, there = answer.estimate.setup, answer.capacity
-    yield "config", answer.name
+    if answer.assumed is None:
+        yield "config", answer.name
+    elif answer.assumed:
+        yield "assumed", ", ".join(answer.assumed)
     if answer.launch is not None:
         yield "launched at", answer.launch
     yield "model", answer.model

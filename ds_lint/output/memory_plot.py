@@ -104,9 +104,8 @@ def kinds_of(drawn: Iterable[Chart]) -> list[str]:
 
 def label_of_row(row: SweepRow) -> str:
     """What a row of a sweep is, in words."""
-    offload = f", {' and '.join(row.offload)} offload" if row.offload else ""
-    mark = " (this config)" if row.is_chosen else ""
-    return f"stage {row.stage}{offload}{mark}"
+    words = row.words.removeprefix("ZeRO ").replace("activation checkpointing", "checkpointing")
+    return f"{words}{' (this config)' if row.is_chosen else ''}"
 
 
 def description(chart: Chart) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.output.harmless import without_secrets
 from ds_lint.output.kind_colours import looks
 from ds_lint.output.memory_plot import charts, kinds_of
-from ds_lint.output.memory_table import GIB, label_of, sentences, setup_in_words, shown
+from ds_lint.output.memory_table import GIB, about, conclusions, label_of, shown, subject
 from ds_lint.output.text import visible, wrap
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def png(answer: Answer, documents: Sequence[Document] = ()) -> bytes:
 def _title(answer: Answer, documents: Sequence[Document]) -> list[str]:
     """What is drawn, whether it fits, and what is not counted."""
     texts = [
-        f"Memory of {answer.name}: {setup_in_words(answer.estimate.setup)}",
-        *(f"{word}: {reason}" for word, reason, _ in sentences(answer)),
+        f"Memory of {subject(answer)}: {about(answer)}",
+        *conclusions(answer),
         *(f"not included: {note}" for note in answer.left_out),
     ]
     masked = without_secrets("\n".join(map(visible, texts)), documents).split("\n")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.output import kind_colours
 from ds_lint.output.harmless import without_secrets
 from ds_lint.output.memory_plot import charts, description, kinds_of
-from ds_lint.output.memory_table import in_units, label_of, sentences, setup_in_words, shown
+from ds_lint.output.memory_table import about, conclusions, in_units, label_of, shown, subject
 from ds_lint.output.text import visible, width_of, wrap
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def svg(answer: Answer, documents: Sequence[Document] = ()) -> str:
     for chart in drawn:
         _chart(sheet, chart, kinds)
     height = round(sheet.y + MARGIN)
-    title = _text(f"Memory of {answer.name}: {setup_in_words(answer.estimate.setup)}")
+    title = _text(f"Memory of {subject(answer)}: {about(answer)}")
     named = f'<title id="title">{title}</title>\n<desc id="description">{_text(_described(answer, drawn))}</desc>\n'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
@@ -86,10 +86,10 @@ class _Axis(NamedTuple):
 
 
 def _heading(sheet: _Sheet, answer: Answer) -> None:
-    sheet.lines(f"Memory of {answer.name}", "title")
-    sheet.lines(setup_in_words(answer.estimate.setup), "quiet")
-    for word, reason, _ in sentences(answer):
-        sheet.lines(f"{word}: {reason}", "title")
+    sheet.lines(f"Memory of {subject(answer)}", "title")
+    sheet.lines(about(answer), "quiet")
+    for sentence in conclusions(answer):
+        sheet.lines(sentence, "title")
     for note in answer.left_out:
         sheet.lines(f"not included: {note}", "quiet")
 
@@ -185,8 +185,7 @@ def _side(share: float) -> str:
 
 def _described(answer: Answer, drawn: list[Chart]) -> str:
     """What the drawing shows, for those who do not see it."""
-    verdicts = [f"{word}: {reason}." for word, reason, _ in sentences(answer)]
-    return " ".join([*verdicts, *map(description, drawn)])
+    return " ".join([*(f"{sentence}." for sentence in conclusions(answer)), *map(description, drawn)])
 
 
 def _text(content: str) -> str:
