@@ -137,6 +137,12 @@ def test_a_sweep_has_a_bar_for_every_row(answer):
     assert [bar.is_chosen for bar in gpu.bars] == [row.is_chosen for row in rows]
 
 
+def test_a_place_has_no_bars_of_rows_with_nothing_there(everywhere):
+    rows = tuple(row._replace(estimate=everywhere.estimate if row.is_chosen else row.estimate) for row in sweep(SETUP))
+    gpu, _, nvme = memory_plot.charts(everywhere._replace(rows=rows))
+    assert (len(gpu.bars), len(nvme.bars)) == (len(rows), 1)
+
+
 def test_other_phases_and_kinds_are_drawn(answer):
     """What a later kind of run has needs no change of the picture."""
     peak = answer.estimate.peaks["step"]

@@ -90,8 +90,8 @@ def charts(answer: Answer) -> list[Chart]:
     """The charts of the places where anything lies; a GPU always has one."""
     found = []
     for place in (GPU, HOST, NVME):
-        bars = tuple(_bars(answer, place))
-        if place == GPU or any(bar.whole.most for bar in bars):
+        bars = tuple(bar for bar in _bars(answer, place) if place == GPU or bar.whole.most)
+        if bars:
             lines = tuple(_lines(answer, place))
             found.append(Chart(place, bars, lines, _scale(bars, lines)))
     return found
