@@ -138,7 +138,7 @@ def test_a_sweep_has_a_bar_for_every_row(answer):
 
 
 def test_a_place_has_no_bars_of_rows_with_nothing_there(everywhere):
-    first, *others = sweep(SETUP)
+    first, *others = sweep(SETUP, Capacity(8 * GIB, 64 * GIB))
     rows = (first._replace(estimate=everywhere.estimate), *others)
     gpu, _, nvme = memory_plot.charts(everywhere._replace(rows=rows))
     assert (len(gpu.bars), len(nvme.bars)) == (len(rows), 1)
