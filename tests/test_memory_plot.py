@@ -141,7 +141,9 @@ def test_a_place_has_no_bars_of_rows_with_nothing_there(everywhere):
     first, *others = sweep(SETUP, Capacity(8 * GIB, 64 * GIB))
     rows = (first._replace(estimate=everywhere.estimate), *others)
     gpu, _, nvme = memory_plot.charts(everywhere._replace(rows=rows))
-    assert (len(gpu.bars), len(nvme.bars)) == (len(rows), 1)
+    there = [any(amount.bytes.most for amount in row.estimate.nvme.values()) for row in rows]
+    assert (len(gpu.bars), len(nvme.bars)) == (len(rows), sum(there))
+    assert 0 < sum(there) < len(rows)
 
 
 def test_other_phases_and_kinds_are_drawn(answer):
