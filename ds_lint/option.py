@@ -65,6 +65,11 @@ class Option:
         return self.type.startswith("int")
 
     @property
+    def is_optional(self) -> bool:
+        """Whether what has only a place may be left out."""
+        return self.type.endswith("| None")
+
+    @property
     def is_named(self) -> bool:
         """Whether it has a name in the command line, and not only a place."""
         return self.part != ARGUMENT

@@ -371,7 +371,8 @@ def test_options_win_over_the_launch(described):
         (("ds.json", *FACTS, "--sequence-length", "9" * 400), "--sequence-length is more than 1,000,000,000,000"),
         (("ds.json", *FACTS, "--gpu-memory", "9" * 400), f"'{'9' * 400}' is not a size of memory such as 512GB"),
         (("ds.json", *FACTS, "--micro-batch", "0"), "--micro-batch: '0' is not a whole number of at least 1"),
-        (("ds.json", *FACTS, "--plot", "a.pdf"), "--plot writes .svg, .html or .png, not a.pdf"),
+        (("ds.json", *FACTS, "--plot", "a.pdf"), "--plot writes .svg, .html or .png, or text on standard output"),
+        (("ds.json", *FACTS, "--plot", "-", "--output-format", "json"), "--plot - prints text, not JSON; write the "),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_sentence_and_status_2(memory, arguments, said):

@@ -32,6 +32,10 @@ def test_the_picture_shows_what_is_printed():
     )
 
 
+def test_the_picture_of_memory_is_that_of_the_command():
+    assert picture.MEMORY_PICTURE.read_text(encoding="utf-8") == picture.memory(), "python -m tools.picture --write"
+
+
 def test_a_picture_keeps_spaces_and_colours():
     drawn = picture.drawn("a \x1b[1;31m<b>\x1b[0m  c\n")
     assert '>a\N{NO-BREAK SPACE}<tspan font-weight="bold" fill="#ff7b72">&lt;b&gt;</tspan>' in drawn

@@ -1,7 +1,7 @@
-"""Draw the picture of a finding that README.md shows, from what ``ds-lint check`` prints on a terminal.
+"""Draw the pictures in documents: a finding as ``ds-lint check`` prints it, and that of ``ds-lint memory --plot``.
 
-python -m tools.picture            check that the picture shows what is printed
-python -m tools.picture --write    draw it again
+python -m tools.picture            check that the pictures show what is printed
+python -m tools.picture --write    draw them again
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ import tempfile
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tools.documents import ROOT, Folder
+from tools.documents import ROOT, Folder, blocks, text_of
 
 PICTURE = ROOT / "docs" / "images" / "finding.svg"
+MEMORY_PICTURE = ROOT / "docs" / "images" / "memory.svg"
+MEMORY_COMMAND = (  # about the first files of docs/memory.md
+    "ds-lint memory ds_config.json --stack deepspeed --model models/llama-8b --world-size 8 --gpu A100-40GB "
+    "--sequence-length 4096 --plot memory.svg"
+)
 CONFIG = """\
 {
   "train_micro_batch_size_per_gpu": 4,
@@ -47,6 +52,17 @@ def printed() -> str:
         folder = Folder(Path(place))
         (folder.path / "ds_config.json").write_text(CONFIG, encoding="utf-8")
         return folder.printed_by(f"env -u NO_COLOR FORCE_COLOR=1 COLUMNS={COLUMNS} {COMMAND}")
+
+
+def memory() -> str:
+    """The picture of the first run that docs/memory.md estimates."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Folder(Path(place))
+        for block in blocks(text_of("docs/memory.md")):
+            if "title" in block.options:
+                folder.write(block)
+        folder.printed_by(MEMORY_COMMAND)
+        return (folder.path / "memory.svg").read_text(encoding="utf-8")
 
 
 def drawn(text: str) -> str:
@@ -81,17 +97,17 @@ def _kept(text: str) -> str:
 
 
 def main() -> int:
-    """Check or draw the picture."""
+    """Check or draw the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="draw it again")
-    picture = drawn(printed())
-    if parser.parse_args().write:
-        PICTURE.write_text(picture, encoding="utf-8", newline="\n")
-        return 0
-    if PICTURE.read_text(encoding="utf-8") != picture:
-        sys.stderr.write(f"{PICTURE.relative_to(ROOT)} shows something else: python -m tools.picture --write\n")
-        return 1
-    return 0
+    parser.add_argument("--write", action="store_true", help="draw them again")
+    is_writing, status = parser.parse_args().write, 0
+    for path, picture in ((PICTURE, drawn(printed())), (MEMORY_PICTURE, memory())):
+        if is_writing:
+            path.write_text(picture, encoding="utf-8", newline="\n")
+        elif path.read_text(encoding="utf-8") != picture:
+            sys.stderr.write(f"{path.relative_to(ROOT)} shows something else: python -m tools.picture --write\n")
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

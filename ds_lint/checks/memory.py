@@ -270,29 +270,36 @@ def _advice(config: Config, needs: Needs) -> list[Advice]:
         return []
     from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
-    from ds_lint.memory.applied import Applied
+    from ds_lint.memory.applied import Applied, known
     from ds_lint.memory.capacity import capacity
 
     wanted = needs.trained.setup
-    return advice(wanted, capacity(config.facts), Applied(config, wanted, rejections))
+    return advice(wanted, capacity(config.facts), Applied(config, wanted, rejections), **known(config, wanted))
 
 
 def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Shortage, needs: Needs) -> str:
     """The changes that make the run fit with what it then takes, else what helps in general."""
-    ways = [
-        f"{one.words} ({gibibytes(one.estimate.gpu_bytes.likely)} per GPU, "
-        f"{gibibytes(one.estimate.host_bytes.likely)} of host memory)"
-        for one in advice[:_SHOWN]
-    ]
-    text = otherwise
     is_whole = shortage.phase == "initialization" and needs.trained.setup.is_moved_whole
-    if ways:
-        known = [name for name, one in (("GPU", config.facts.gpu), ("host", config.facts.host_memory)) if one]
-        where = f" the {known[0]}" if len(known) == 1 else ""  # of the other one the memory is not known
-        text = f"It {'fits' if advice[0].is_sure else 'is likely to fit'}{where} with {'; or '.join(ways)}."
+    text = " ".join(_ways(config, advice)) or otherwise
     if is_whole:
         text = f"Without `deepspeed.zero.Init`, `deepspeed.initialize` moves the whole model to every GPU. {text}"
     return text if shortage.is_sure or shortage.trains_all else f"{text} LoRA trains fewer parameters and needs less."
+
+
+def _ways(config: Config, advice: list[Advice]) -> Iterator[str]:
+    """What makes it likely fit, and what surely: the first of each, and a second one if there is one answer."""
+    known = [name for name, one in (("GPU", config.facts.gpu), ("host", config.facts.host_memory)) if one]
+    where = f" the {known[0]}" if len(known) == 1 else ""  # of the other one the memory is not known
+    kinds = [[one for one in advice if one.is_sure is is_sure] for is_sure in (False, True)]
+    shown = _SHOWN - sum(map(bool, kinds))
+    for found, fits in zip(kinds, ("is likely to fit", "fits" if not kinds[0] else "surely fits"), strict=True):
+        ways = [
+            f"{one.words} ({gibibytes(one.estimate.gpu_bytes.likely)} per GPU, "
+            f"{gibibytes(one.estimate.host_bytes.likely)} of host memory)"
+            for one in found[:shown]
+        ]
+        if ways:
+            yield f"It {fits}{where} with {'; or '.join(ways)}."
 
 
 def _place(config: Config, advice: list[Advice], *others: KeyPath) -> tuple[KeyPath | None, Span]:

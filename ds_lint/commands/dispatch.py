@@ -213,7 +213,7 @@ def run_completion(options: Namespace) -> int:
 
 def _options(options: Namespace) -> Options:
     """The options of a command that lints, of which few have all."""
-    paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
+    paths = getattr(options, "paths", None) or [getattr(options, "path", None) or os.curdir]
     variables = {name.replace("-", "_"): variable for name, variable in options.given_by.items()}
     found = Options.of(options, paths=paths, sources=Sources.of(options, given_by=variables), given_by=options.given_by)
     found.select = found.select or None  # of no rule at all, as of all

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands.launched_configs import named_model
-from ds_lint.facts import alignment
+from ds_lint.facts import alignment, lora_requests
 from ds_lint.facts.lora import NoAdapters
 from ds_lint.memory import doubts, parallelism, quantized, setup
 from ds_lint.memory.answer import Answer
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.commands.launched_configs import LaunchedConfig
+    from ds_lint.facts.tensors import Tensor
+    from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.advice import Advice, Write
     from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
+    from ds_lint.memory.largest import LargestSizes
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.memory.sweep import SweepRow
     from ds_lint.semantics.config import Config
@@ -33,13 +36,25 @@ _OPTIONS = {  # that give what is missing
 }
 
 
-def answer_of(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
+class Wish(NamedTuple):
+    """What is asked beside the figures: all stages, what the run may grow to, and without a config what is assumed."""
+
+    sweeps: bool = False
+    grows: bool = False
+    assumed: tuple[str, ...] | None = None
+
+
+def answer_of(one: LaunchedConfig, wish: Wish) -> Answer | None:
     """What a run takes; None if a fact is missing."""
     config = one.config
     wanted = setup.of(config) if complaint_of(one) is None else None
     if wanted is None:
         return None
+    is_config = wish.assumed is None
+    if not is_config:
+        wanted = wanted._replace(uses_zero_init=True)
     found, there = estimate(wanted), capacity(config.facts)
+    advice = _advice(config, wanted, there) if is_config else []
     return Answer(
         name=os.path.normpath(shown(config.document.path)),
         launch=os.path.normpath(one.origin) if one.origin is not None else None,
@@ -47,9 +62,12 @@ def answer_of(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
         gpu_name=config.facts.gpu.in_words if config.facts.gpu is not None else "",
         estimate=found,
         capacity=there,
-        advice=tuple(_advice(config, wanted, there)),
-        rows=tuple(_rows(wanted)) if sweeps else (),
+        advice=tuple(advice),
+        least_ranks=None if advice else _least_ranks(wanted, found, there),
+        rows=tuple(_rows(config, wanted, there, wish)) if wish.sweeps else (),
         left_out=tuple(_left_out(config, found)),
+        largest=_largest(wanted, there, _Models(config)) if wish.grows and is_config else None,
+        assumed=wish.assumed,
     )
 
 
@@ -59,10 +77,19 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
         return []
     from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
-    from ds_lint.memory.applied import Applied
+    from ds_lint.memory.applied import Applied, known
 
-    found = advice(wanted, there, Applied(config, wanted, rejections))
+    found = advice(wanted, there, Applied(config, wanted, rejections), **known(config, wanted))
     return [_as_settings(one) for one in found] if config.accelerate is not None else found
+
+
+def _least_ranks(wanted: TrainingSetup, found: Estimate, there: Capacity) -> Advice | None:
+    """What the run needs that nothing within reach makes fit."""
+    if False not in there.fit(found):
+        return None
+    from ds_lint.memory.advice import least_ranks
+
+    return least_ranks(wanted, there)
 
 
 def _as_settings(one: Advice) -> Advice:
@@ -79,10 +106,44 @@ def _as_settings(one: Advice) -> Advice:
     return one._replace(changes=tuple(changes))
 
 
-def _rows(wanted: TrainingSetup) -> list[SweepRow]:
+def _rows(config: Config, wanted: TrainingSetup, there: Capacity, wish: Wish) -> list[SweepRow]:
+    from ds_lint.memory.largest import LargestSizes, micro_batch
     from ds_lint.memory.sweep import sweep
 
-    return sweep(wanted)
+    told = config.facts.activation_checkpointing  # by the user, who wants no other rows
+    models = _Models(config)
+
+    def grown(setup: TrainingSetup, capacity: Capacity) -> LargestSizes:
+        return _largest(setup, capacity, models) if wish.grows else LargestSizes(micro_batch(setup, capacity))
+
+    checkpointing = (False, True) if told is None else (told,)
+    return sweep(wanted, there, checkpointing, is_config=wish.assumed is None, grown=grown)
+
+
+def _largest(wanted: TrainingSetup, there: Capacity, models: _Models) -> LargestSizes:
+    """What the run may grow to."""
+    from ds_lint.memory.largest import sizes
+
+    return sizes(wanted, there, lambda count: models.sized(wanted, count))
+
+
+class _Models:
+    """Models of other sizes with the adapters of a run, each made once."""
+
+    def __init__(self, config: Config) -> None:
+        self._facts = config.facts
+        self._known: dict[int, tuple[tuple[Tensor, ...], JsonObject]] = {}
+
+    def sized(self, setup: TrainingSetup, count: int) -> TrainingSetup | None:
+        """The setup with a stand-in of so many parameters; None if the adapters have no place in it."""
+        from ds_lint.facts.parameter_count import stand_in
+
+        if count not in self._known:
+            facts = self._facts.copy()
+            facts.model = stand_in(count)
+            self._known[count] = tuple(lora_requests.parameters(facts)), facts.model.config
+        tensors, architecture = self._known[count]
+        return setup._replace(tensors=tensors, architecture=architecture, is_stand_in=True) if tensors else None
 
 
 def _model(config: Config, wanted: TrainingSetup) -> str:

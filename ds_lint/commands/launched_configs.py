@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.one_config import UnreadableConfigError, config_in, config_of_launch, document_at, with_place
-from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.source.languages import language_of
 from ds_lint.source.spelling import AUTO
 from ds_lint.targets.directories import repository_of
@@ -128,6 +127,8 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
 def read_config(document: Document, basis: Basis, session: Session) -> Config:
     """The config of a document with a stack: of several that may load it, the one that its values are written for."""
     if document.kind == "recipe" and basis.facts.recipe is None:
+        from ds_lint.facts.training_recipe import TrainingRecipe  # most configs are JSON
+
         basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))  # which names the model
     config = config_in(document, basis)
     if config.accelerate is not None:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.estimates import answer_of, complaint_of
+from ds_lint.commands.estimates import Wish, answer_of, complaint_of
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
@@ -24,68 +24,113 @@ if TYPE_CHECKING:
     from ds_lint.commands.launched_configs import LaunchedConfig
     from ds_lint.commands.options import MemoryOptions
     from ds_lint.memory.answer import Answer
+    from ds_lint.output.terminal import Terminal
     from ds_lint.session.options import Options
+    from ds_lint.source.document import Document
+
+_ON_STANDARD_OUTPUT = "-"  # as the FILE of --plot
 
 
 def memory(options: Options, own: MemoryOptions) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
-    (path,) = options.paths
-    if (why := _cannot_plot(own)) is not None:
+    path = own.path
+    if (why := _cannot_plot(own, options)) is not None:
         return complain(why)
     try:
         session = Session(options)
+        if path is None:
+            return _without_config(session, options, own)
         found = launched_configs(path, session)
-        answers = _different(answer for one in found if (answer := answer_of(one, sweeps=own.sweep)) is not None)
+        wish = Wish(sweeps=own.sweep, grows=own.largest)
+        answers = _different(answer for one in found if (answer := answer_of(one, wish)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
         for reason in filter(None, map(complaint_of, found)):
             sys.stderr.write(complaint(reason))
         return 2
-    if own.plot is not None:
-        if len(answers) > 1:
-            last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
-            return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
-        _plot(answers[0], own.plot)
+    if own.plot not in (None, _ON_STANDARD_OUTPUT) and len(answers) > 1:
+        last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
+        return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
+    return _print(answers, found, [*session.notes, *_notes(found)], options, own)
+
+
+def _without_config(session: Session, options: Options, own: MemoryOptions) -> int:
+    """Compare all stages for the run that the facts describe."""
+    from ds_lint.commands.assumed_config import assumed_config, assumptions, needed
+
+    one = assumed_config(session)
+    if (lack := needed(one.config.facts)) is not None:
+        return complain(lack)
+    answer = answer_of(one, Wish(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
+    if answer is None:
+        return complain(complaint_of(one) or "")
+    return _print([answer], [one], session.notes, options, own)
+
+
+def _print(
+    answers: list[Answer], found: list[LaunchedConfig], notes: list[str], options: Options, own: MemoryOptions
+) -> int:
+    """Write the picture, print the answers and the notes; the exit status."""
     documents = [one.config.document for one in found]
-    notes = [*session.notes, *_notes(found)]
+    if own.plot is not None and own.plot != _ON_STANDARD_OUTPUT:
+        replacement.write(own.plot, _picture(answers[0], own.plot, notes, documents), is_report=True)
     if options.output_format == "json":
         from ds_lint.output import memory_json
 
         sys.stdout.write(harmless(memory_json.text(answers, notes), JSON, documents))
-        write_notes(notes, documents)
     else:
         terminal = terminal_of(sys.stdout)
-        text = memory_table.joined(memory_table.lines(answer, terminal) for answer in answers)
+        is_drawn = own.plot == _ON_STANDARD_OUTPUT
+        text = memory_table.joined(
+            [*memory_table.lines(answer, terminal), *(_drawn(answer, terminal) if is_drawn else ())]
+            for answer in answers
+        )
         print_text(harmless(text, documents=documents), sys.stdout)
-        write_notes(notes, documents)
+    write_notes(notes, documents)
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 
-def _cannot_plot(own: MemoryOptions) -> str | None:
+def _cannot_plot(own: MemoryOptions, options: Options) -> str | None:
     """Why a file cannot be drawn, before anything is done; None if it can."""
     if own.plot is None:
         return None
+    if own.plot == _ON_STANDARD_OUTPUT:
+        if options.output_format == "json":
+            return "--plot - prints text, not JSON; write the picture to a file, or leave out --output-format json"
+        return None
     ending = os.path.splitext(own.plot)[1].lower()
     if ending not in (".svg", ".html", ".png"):
-        return f"--plot writes .svg, .html or .png, not {own.plot}"
+        return f"--plot writes .svg, .html or .png, or text on standard output with -, not {own.plot}"
     if ending == ".png":
         from importlib.util import find_spec
 
         if find_spec("matplotlib") is None:
-            return "--plot needs matplotlib for .png (pip install matplotlib); .svg and .html need nothing"
+            return "--plot needs matplotlib for .png (pip install matplotlib); .svg, .html and - need nothing"
     return None
 
 
-def _plot(answer: Answer, path: str) -> None:
-    """Write a drawing."""
-    from ds_lint.output import memory_plot
+def _drawn(answer: Answer, terminal: Terminal) -> list[str]:
+    """The picture in the terminal."""
+    from ds_lint.output import memory_blocks
 
-    if path.lower().endswith(".png"):
-        memory_plot.write_png(answer, path)
-        return
-    text = memory_plot.svg(answer) if path.lower().endswith(".svg") else memory_plot.page(answer)
-    replacement.write(path, text.encode(), is_report=True)
+    return memory_blocks.lines(answer, terminal)
+
+
+def _picture(answer: Answer, path: str, notes: list[str], documents: list[Document]) -> bytes:
+    """The content of the file with the picture."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending == ".png":
+        from ds_lint.output.memory_png import png
+
+        return png(answer, documents)
+    if ending == ".svg":
+        from ds_lint.output.memory_svg import svg
+
+        return svg(answer, documents).encode()
+    from ds_lint.output.memory_page import page
+
+    return page(answer, notes, documents).encode()
 
 
 def _different(answers: Iterable[Answer]) -> list[Answer]:

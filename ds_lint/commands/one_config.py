@@ -6,8 +6,6 @@ import os
 import sys
 
 from ds_lint.commands.documents import STANDARD_INPUT
-from ds_lint.facts.training_recipe import TrainingRecipe
-from ds_lint.launches.flag_config import MARKS
 from ds_lint.project.references import located
 from ds_lint.semantics import configs
 from ds_lint.source import documents
@@ -19,6 +17,7 @@ from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.semantics.accelerate.file import AccelerateFile
     from ds_lint.semantics.basis import Basis
     from ds_lint.semantics.config import Config
@@ -45,6 +44,8 @@ def config_in(document: Document, basis: Basis) -> Config:
     if json_refuses(document) and hjson_refusal(document) is not None:
         raise UnreadableConfigError(f"{document.path} cannot be read by any library; run ds-lint check to see why")
     if document.kind == "recipe":
+        from ds_lint.facts.training_recipe import TrainingRecipe  # most configs are JSON
+
         return _config_of_recipe(basis.facts.recipe or TrainingRecipe(document), basis)
     return configs.from_document(document, basis)
 
@@ -87,7 +88,7 @@ def document_at(path: str) -> Document:
     name, place = ("<stdin>", ()) if path == STANDARD_INPUT else with_place(path)
     data = sys.stdin.buffer.read() if path == STANDARD_INPUT else bytes_of(name)
     found = [one for one in documents.configs_in(data, name) if not one.is_of_fsdp]
-    if path != STANDARD_INPUT and not name.endswith((*JSON, *YAML)) and any(mark in data for mark in MARKS):
+    if path != STANDARD_INPUT and not name.endswith((*JSON, *YAML)) and _may_have_flags(data):
         from ds_lint.session.flag_configs import flag_configs  # few scripts make a config of flags
         from ds_lint.session.reached import project_of
 
@@ -133,3 +134,10 @@ def _places(document: Document) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _shown(place: tuple[int, ...]) -> str:
     return ":".join(map(str, place))
+
+
+def _may_have_flags(data: bytes) -> bool:
+    """Whether a launch in a file may make a config of its flags."""
+    from ds_lint.launches.flag_config import MARKS
+
+    return any(mark in data for mark in MARKS)

@@ -133,16 +133,23 @@ class EffectiveOptions(OptionRecord):
 class MemoryOptions(OptionRecord):
     """What ``memory`` shows beside the figures: every stage and offload, and a drawing in a file."""
 
-    path: str = argument(
+    path: str | None = argument(
         "config, or - for standard input, or file that launches training; of several configs or launches in a "
-        "file, the one at a line, as run.sh:12",
+        "file, the one at a line, as run.sh:12; without it, all stages are compared",
         metavar="CONFIG|LAUNCH",
     )  # fmt: skip
-    sweep: bool = option("shown", "also print what each stage of ZeRO takes, without and with offload", False)
+    sweep: bool = option(
+        "shown",
+        "also print what each stage of ZeRO takes, without and with offload and activation checkpointing",
+        False,
+    )
+    largest: bool = option(
+        "shown", "also print the largest micro batch, sequence length and model that fit on the GPU", False
+    )
     plot: str | None = option(
         "shown",
-        "draw bars by kind against the memory that there is, with --sweep for every stage; FILE ends with .svg, "
-        ".html or .png (which needs matplotlib)",
+        "draw each phase by kind against the memory that there is, with --sweep every stage; FILE ends with .html, "
+        ".svg or .png (which needs matplotlib), or is - for text on standard output",
         metavar="FILE",
     )
 

@@ -145,7 +145,7 @@ def _about(option: Option) -> dict[str, Any]:
     about |= {"choices": option.choices, "metavar": option.metavar}
     is_list = option.type.startswith(("list", "Sequence"))
     if not option.is_named:
-        return {**about, "nargs": "*"} if is_list else about
+        return {**about, "nargs": "*"} if is_list else {**about, "nargs": "?"} if option.is_optional else about
     if is_list:
         return {**about, "type": _words, "action": "extend"}
     if option.is_number:

@@ -152,12 +152,14 @@ COMMANDS = (
         "estimate what a run needs on GPUs, hosts and NVMe",
         "Estimate what a training run needs on each GPU, each host and NVMe, by kind, and\n"
         "whether it fits. Nothing is started, and torch is not needed. Ranks, model and\n"
-        "training arguments come from the launches of the project if they are found.",
+        "training arguments come from the launches of the project if they are found.\n"
+        "Without a config, compare all stages, offloads and activation checkpointing for\n"
+        "--model and --world-size, and with --gpu the largest micro batch of each.",
         dispatch.run_memory,
         (own.MemoryOptions, own.TextOrJson, Options, Sources),
         (Section(_TARGET, "stack facts here samples releases"), _SETTINGS),
         "path shown format color",
-        usage="%(prog)s CONFIG|LAUNCH [OPTION ...]",
+        usage="%(prog)s [CONFIG|LAUNCH] [OPTION ...]",
         epilog="exit status:\n"
         "  0  it fits, or may fit, or it is not known how much memory there is\n"
         "  1  it does not fit: the least that it takes is more than there is\n"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.frameworks.record import PackedWeights
 
+ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
+
 
 class Sources(OptionRecord):
     """Where facts are to be read from, as the command line, a settings file or a caller in Python names it.
@@ -70,6 +72,12 @@ class Sources(OptionRecord):
     )
     micro_batch: int | None = option("samples", "samples that one GPU computes at once", metavar="B")
     sequence_length: int | None = option("samples", "tokens of a sample", metavar="S")
+    attention: str | None = option("samples", "how attention is computed, as transformers names it", choices=ATTENTIONS)
+    activation_checkpointing: bool | None = option("samples", "whether activations are computed again in backward")
+    optimizer: str | None = option(
+        "samples", "the optimizer, by its type in a config or as --optim of the Trainer, such as adamw_bnb_8bit",
+        metavar="NAME",
+    )  # fmt: skip
 
     async_io: bool | None = None  # whether libaio is installed; only the machine shows it
     adapters: str | None = None  # the option that says that the script trains adapters
@@ -116,6 +124,9 @@ class Facts:
         self.host_memory: int | None = None  # bytes on each node
         self.micro_batch: int | None = None  # samples that one rank computes at once
         self.sequence_length: int | None = None  # tokens of a sample
+        self.attention: str | None = None  # as the user says; ``own_arguments`` asks the project too
+        self.activation_checkpointing: bool | None = None  # as the user says
+        self.named_optimizer: str | None = None  # as the user says, in lower case
         self.async_io: bool | None = None  # whether there is libaio
         self.adapters: str | None = None  # the option that says that the script trains adapters
         self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too

@@ -52,6 +52,8 @@ def sequence_length(facts: Facts) -> int | None:
 
 def attention(facts: Facts) -> str | None:
     """How attention is computed, as transformers names it: eager, sdpa or flash_attention_2; None if it is unknown."""
+    if facts.attention is not None:
+        return _AS_TRANSFORMERS[facts.attention]
     for name, kind in _ATTENTIONS.items():
         for value in values(facts, name):
             if kind and value in TRUE:

@@ -23,6 +23,7 @@ def gather(sources: Sources) -> Facts:
     facts = Facts()
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
     facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
+    facts.attention, facts.activation_checkpointing = sources.attention, sources.activation_checkpointing
     for name, read in READERS.items():
         if (value := getattr(sources, name)) is not None:
             read(facts, value, sources.giver(name))
@@ -107,6 +108,11 @@ def _read_quantization(facts: Facts, text: str, given_by: str) -> None:
     facts.origins["quantized weights"] = f"{text.strip()}, by {given_by}"
 
 
+def _read_optimizer(facts: Facts, name: str, given_by: str) -> None:
+    facts.named_optimizer = name.strip().lower()
+    facts.origins["optimizer"] = f"{name.strip()}, by {given_by}"
+
+
 def _look_around(facts: Facts, _is_here: bool, _given_by: str) -> None:
     """Ask this machine for the facts that are not given."""
     from ds_lint.facts import gpu, host
@@ -133,6 +139,7 @@ READERS: dict[str, Callable[[Facts, Any, str], None]] = {
     "host_memory": _read_host_memory,
     "lora": _read_lora,
     "quantization": _read_quantization,
+    "optimizer": _read_optimizer,
     "here": _look_around,
     "gpu_memory": _read_gpu_memory,
 }

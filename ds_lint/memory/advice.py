@@ -1,63 +1,36 @@
-"""What makes a run fit: changes in the order of the guides, from what costs the least time to what costs the most.
+"""What makes a run fit: changes in the order of the guides, from what costs the least to what costs the most.
 
-Each change is one ``_replace`` of the setup, so that what it brings is the estimate of another setup. All that suffice
-alone are given; if none does, the shortest combination, of several the first in that order.
+What likely fits and what surely does are two answers. Of each, all changes that suffice alone are given; if none does,
+a combination without a change too many. More ranks are advised within reach, and a run that nothing of this makes fit
+is said to need so many.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from functools import partial
-from itertools import combinations
 from typing import NamedTuple
 
+from ds_lint.memory import changes as steps_of
+from ds_lint.memory.changes import Write
 from ds_lint.memory.estimate import estimate
-from ds_lint.memory.partitioned import INIT_FLAG
-from ds_lint.memory.setup import Offload
-from ds_lint.memory.sweep import at_stage
-from ds_lint.record import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Literal, TypeAlias
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
 
     from ds_lint.memory.capacity import Bound, Capacity
+    from ds_lint.memory.changes import Price, SetupChange, Step
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
 
-    Place: TypeAlias = Literal["config", "arguments", "launch", "script"]
-    # The changes that a step can make of a setup, from the mildest to the farthest.
-    Step: TypeAlias = Callable[[TrainingSetup], Iterator["SetupChange"]]
     # The setup of a run after changes; None if the stack rejects what they leave.
-    Apply: TypeAlias = Callable[[Sequence["SetupChange"]], TrainingSetup | None]
-    Tried: TypeAlias = tuple[tuple["SetupChange", ...], Estimate]
+    Apply: TypeAlias = Callable[[Sequence[SetupChange]], TrainingSetup | None]
+    Tried: TypeAlias = tuple[tuple[SetupChange, ...], Estimate]
 
-_ZERO = "zero_optimization"
-_MOST_RANKS = 1024
-_UNTOUCHED = ("tensors", "architecture", "optimizer_parameters")  # fields of a setup that no change touches
-_USUAL_ON_NODE = 8  # GPUs
-_NVME_PATH = "/local_nvme"  # what the guides of Transformers call it
-_CPU = Offload("cpu", is_pinned=True)
-# With the defaults of ``deepspeed/runtime/zero/offload_config.py``.
-_OPTIMIZER_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=4)
-_PARAMETERS_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=5, buffer_size=10**8, kept=10**9)
-
-
-class Write(NamedTuple):
-    """A key to write, with its value: in the config, the training arguments, the launch, or a call in the script."""
-
-    place: Place
-    key: str
-    value: object
-
-
-class SetupChange(NamedTuple):
-    """A change of a setup, in words and as what to write."""
-
-    words: str
-    setup: TrainingSetup
-    writes: tuple[Write, ...]
+_FEW = 3  # changes; adapters are worth a thought before more of them
+_NOT_BF16 = (steps_of.low_precision_states,)  # what a GPU without bf16 cannot do
 
 
 class Advice(NamedTuple):
@@ -78,258 +51,226 @@ class Advice(NamedTuple):
         last = {(write.place, write.key): write for change in self.changes for write in change.writes}
         return list(last.values())
 
+    @property
+    def price(self) -> list[Price]:
+        """What the changes cost, each once."""
+        return list(dict.fromkeys(price for change in self.changes for price in change.price))
 
-def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = None) -> list[Advice]:
-    """What makes a run fit that may not; nothing if it surely does, if no memory is known, or if nothing helps.
 
-    ``applied`` tells the setup of the run after changes, None if they leave a config that the stack rejects.
+class Machine(NamedTuple):
+    """What the advice is for: the memory, whether the GPUs compute in bf16, and the setup with adapters, if there is one."""
+
+    capacity: Capacity
+    has_bf16: bool = True
+    adapted: Callable[[], TrainingSetup | None] = lambda: None
+
+
+def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = None, **known: object) -> list[Advice]:
+    """What makes a run likely fit, and then what makes it surely fit; nothing where it does already.
+
+    ``applied`` tells the setup of the run after changes, None if they leave a config that the stack rejects. ``known``
+    are the other fields of a ``Machine``.
     """
+    machine = Machine(capacity, **known)  # type: ignore[arg-type]
     if not capacity.is_known or capacity.holds(now := estimate(setup)):
         return []
-    needs = _Estimates(setup, applied or (lambda changes: changes[-1].setup))
-    bounds: tuple[Bound, ...] = ("most", "likely")
+    search = _Search(setup, applied or (lambda changes: changes[-1].setup), machine)
+    found: list[Advice] = []
+    bounds: tuple[Bound, ...] = ("likely", "most")
     for bound in bounds:
-        holds = partial(capacity.holds, bound=bound)
-        if holds(now):  # likely, as it is
-            break
-        found = [tried for step in STEPS if (tried := _tried((step,), needs, holds)) is not None]
-        if not found and _is_in_reach(needs, capacity, bound):
-            found = _shortest(needs, holds)
-        if found:
-            return [Advice(changes, needed, capacity.holds(needed)) for changes, needed in found]
-    return []
+        if not capacity.holds(now, bound):
+            tried = search.sufficient(partial(capacity.is_in_reach, bound=bound))
+            found += [Advice(changes, needed, capacity.holds(needed)) for changes, needed in tried]
+    sure = {one.words for one in found if one.is_sure}
+    likely = [one for one in found if one.words not in sure]
+    return [*likely, *{one.words: one for one in found if one.is_sure}.values()]
 
 
-class _Estimates(Record):
-    """The estimates of the setups that changes make of one, each made once."""
+def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
+    """The fewest ranks on which a run likely fits with all that costs no precision and no result.
 
-    setup: TrainingSetup
-    applied: Apply
-    known: dict[tuple[object, ...], Estimate] = field(factory=dict)
-
-    def of(self, changed: TrainingSetup) -> Estimate:
-        """The estimate of a changed setup."""
-        key = tuple(value for name, value in zip(changed._fields, changed, strict=True) if name not in _UNTOUCHED)
-        if key not in self.known:
-            self.known[key] = estimate(changed)
-        return self.known[key]
-
-
-def _is_in_reach(needs: _Estimates, capacity: Capacity, bound: Bound) -> bool:
-    """Whether the GPU, and the host, would do if nothing else counted: else no combination is worth a look."""
-    on_gpu = needs.of(_farthest(needs.setup, _OFF_GPU)).gpu_bytes
-    on_host = [needs.of(_farthest(needs.setup, steps)).host_bytes for steps in _OFF_HOST]
-    return (capacity.gpu is None or getattr(on_gpu, bound) <= capacity.gpu) and (
-        capacity.host is None or min(getattr(band, bound) for band in on_host) <= capacity.host
-    )
-
-
-def _farthest(setup: TrainingSetup, steps: Sequence[Step]) -> TrainingSetup:
-    """The setup after these steps, each as far as it goes."""
-    for step in steps:
-        for change in list(step(setup))[-1:]:
-            setup = change.setup
-    return setup
-
-
-def _shortest(needs: _Estimates, holds: Callable[[Estimate], bool]) -> list[Tried]:
-    """The first of the combinations with the fewest steps that suffice."""
-    for length in range(2, len(STEPS) + 1):
-        for steps in combinations(STEPS, length):
-            if any(one in steps and other in steps for one, other in _ALTERNATIVES):
-                continue
-            if (found := _tried(steps, needs, holds)) is not None:
-                return [found]
-    return []
-
-
-def _tried(steps: Sequence[Step], needs: _Estimates, holds: Callable[[Estimate], bool]) -> Tried | None:
-    """The steps one after the other, if each changes something and the last setup fits.
-
-    The last goes only as far as it must, those before it as far as they can. What a stage cannot do without another is
-    tried after the stage.
+    If none are enough, what it takes on the most ranks that are counted; None if there are as many now.
     """
-    changes: list[SetupChange] = []
-    setup = needs.setup
-    *before, last = sorted(steps, key=lambda step: step not in _STAGES)
-    for step in before:
-        possible = list(step(setup))
-        if not possible:
+    found: list[Advice] = []
+    for offloads in ((), (steps_of.optimizer_offload, steps_of.parameter_offload)):
+        changes: list[SetupChange] = []
+        now = setup
+        for step in (*_IN_PLACE, *offloads):
+            if possible := list(step(now)):
+                changes.append(possible[-1])
+                now = possible[-1].setup
+        possible = list(steps_of.any_ranks(now))
+        first = bisect_left(possible, True, key=lambda change: capacity.is_in_reach(estimate(change.setup), "likely"))
+        for change in (possible[first:] or possible[-1:])[:1]:
+            needed = estimate(change.setup)
+            found.append(Advice((*changes, change), needed, capacity.holds(needed)))
+    return min(
+        found,
+        key=lambda one: (not capacity.is_in_reach(one.estimate, "likely"), one.estimate.setup.ranks),
+        default=None,
+    )
+
+
+class _Search:
+    """The search for changes of one setup."""
+
+    def __init__(self, setup: TrainingSetup, applied: Apply, machine: Machine) -> None:
+        self.setup = setup
+        self.applied = applied
+        self.machine = machine
+
+    def sufficient(self, holds: Callable[[Estimate], bool]) -> list[Tried]:
+        """All changes that suffice alone; if none does, the best combinations."""
+        steps = [step for step in STEPS if self.machine.has_bf16 or step not in _NOT_BF16]
+        alone = [tried for step in steps if (tried := self._tried((step,), holds)) is not None]
+        if alone:
+            return alone
+        found = self._first(_LADDERS, steps, holds)
+        if found is not None and len(found[0]) <= _FEW:
+            return [found]
+        far = [found] if found is not None else [self._first(ladders, steps, holds) for ladders in (_HERE, _MORE)]
+        adapted = steps_of.adapters(self.machine.adapted())
+        return [tried for tried in (*far, self._first(_with(adapted), [adapted, *steps], holds)) if tried is not None]
+
+    def _first(
+        self, ladders: Iterable[Sequence[Step]], steps: Sequence[Step], holds: Callable[[Estimate], bool]
+    ) -> Tried | None:
+        """The combination of the first ladder that is long enough, of the steps that this machine can do."""
+        for ladder in ladders:
+            if (tried := self._climbed([step for step in ladder if step in steps], holds)) is not None:
+                return tried
+        return None
+
+    def _climbed(self, ladder: Sequence[Step], holds: Callable[[Estimate], bool]) -> Tried | None:
+        """The steps of a ladder up to the first that suffices, without those that do not matter.
+
+        A step that the stack rejects is left out, and the ladder climbed again.
+        """
+        banned: set[Step] = set()
+        while True:
+            taken = self._up_to_the_first([step for step in ladder if step not in banned], holds)
+            if taken is None:
+                return None
+            for step in reversed(taken):  # the dearest first
+                rest = [one for one in taken if one is not step]
+                if rest and (left := self._farthest(rest)) is not None and holds(estimate(left[-1].setup)):
+                    taken = rest
+            if (tried := self._tried(taken, holds)) is not None:
+                return tried
+            refused = next((step for step in taken if self._is_refused(step)), None)
+            if refused is None:
+                return None
+            banned.add(refused)
+
+    def _up_to_the_first(self, steps: Sequence[Step], holds: Callable[[Estimate], bool]) -> list[Step] | None:
+        taken: list[Step] = []
+        setup = self.setup
+        for step in steps:
+            possible = list(step(setup))
+            if possible:
+                taken.append(step)
+                setup = possible[-1].setup
+                if holds(estimate(setup)):
+                    return taken
+        return None
+
+    def _is_refused(self, step: Step) -> bool:
+        possible = list(step(self.setup))
+        return bool(possible) and self.applied((possible[-1],)) is None
+
+    def _farthest(self, steps: Sequence[Step]) -> list[SetupChange] | None:
+        """The changes of steps one after the other, each as far as it goes; None if one changes nothing."""
+        changes: list[SetupChange] = []
+        setup = self.setup
+        for step in sorted(steps, key=_order):
+            possible = list(step(setup))
+            if not possible:
+                return None
+            changes.append(possible[-1])
+            setup = possible[-1].setup
+        return changes
+
+    def _tried(self, steps: Sequence[Step], holds: Callable[[Estimate], bool]) -> Tried | None:
+        """The steps one after the other, if each changes something and the last setup fits.
+
+        The last goes only as far as it must, those before it as far as they can. What a stage cannot do without another
+        is tried after the stage.
+        """
+        *before, last = sorted(steps, key=_order)
+        changes = self._farthest(before) if before else []
+        if changes is None:
             return None
-        changes.append(possible[-1])
-        setup = possible[-1].setup
-    possible = list(last(setup))
-    if last in _ONWARD:
-        first = bisect_left(possible, True, key=lambda change: holds(needs.of(change.setup)))
-        possible = possible[first:]
-    for change in possible:
-        if not holds(needs.of(change.setup)):
-            continue
-        made = needs.applied((*changes, change))
-        if made is not None and holds(needed := needs.of(made)):
-            return (*changes, change), needed
-    return None
+        possible = list(last(changes[-1].setup if changes else self.setup))
+        if last in _ONWARD:
+            first = bisect_left(possible, True, key=lambda change: holds(estimate(change.setup)))
+            possible = possible[first:]
+        for change in possible:
+            if not holds(estimate(change.setup)):
+                continue
+            made = self.applied((*changes, change))
+            if made is not None and holds(needed := estimate(made)):
+                return (*changes, change), needed
+        return None
 
 
-def _without_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """What is not offloaded takes no host memory."""
-    if setup.parameter_offload is not None:
-        yield SetupChange(
-            "no parameter offload",
-            setup._replace(parameter_offload=None),
-            (Write("config", f"{_ZERO}.offload_param.device", "none"),),
-        )
-    if setup.optimizer_offload is not None:
-        writes = [Write("config", f"{_ZERO}.offload_optimizer.device", "none")]
-        if setup.parameter_offload is not None:
-            writes.append(Write("config", f"{_ZERO}.offload_param.device", "none"))
-        yield SetupChange("no offload", setup._replace(optimizer_offload=None, parameter_offload=None), tuple(writes))
+def _order(step: Step) -> int:
+    """Stages before what only they can do, and what goes as far as it must at the end."""
+    return 0 if step in _STAGES else 2 if step in _ONWARD else 1
 
 
-def _sharded_loading(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """No rank has the whole model at the start, neither in host memory nor on the GPU."""
-    if setup.stage == 3 and not setup.uses_zero_init and setup.weights is None:
-        is_flag = setup.zero_init_way == INIT_FLAG
-        where = Write("launch", INIT_FLAG, True) if is_flag else Write("script", setup.zero_init_way, None)
-        yield SetupChange("model built in shards", setup._replace(uses_zero_init=True), (where,))
+def _with(adapted: Step) -> list[tuple[Step, ...]]:
+    """Ladders to train adapters instead."""
+    return [(adapted, *_IN_PLACE), (adapted, *_IN_PLACE, steps_of.optimizer_offload, steps_of.parameter_offload)]
 
 
-def _checkpointing(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """Activations are computed again in backward instead of being kept."""
-    if setup.is_checkpointed:
-        return
-    where = (
-        Write("arguments", "gradient_checkpointing", True)
-        if setup.stack == "trainer"
-        else Write("script", "model.gradient_checkpointing_enable()", None)
-    )
-    yield SetupChange("activation checkpointing", setup._replace(is_checkpointed=True), (where,))
-
-
-def _stage_2(setup: TrainingSetup) -> Iterator[SetupChange]:
-    if setup.stage < 2:
-        yield _stage(setup, 2)
-
-
-def _stage_3(setup: TrainingSetup) -> Iterator[SetupChange]:
-    if setup.stage < 3:
-        yield _stage(setup, 3)
-
-
-def _stage(setup: TrainingSetup, stage: int) -> SetupChange:
-    return SetupChange(f"ZeRO stage {stage}", at_stage(setup, stage), (Write("config", f"{_ZERO}.stage", stage),))
-
-
-def _optimizer_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
-    if setup.stage > 0 and setup.optimizer_offload is None:
-        yield SetupChange(
-            "optimizer offload to the CPU",
-            setup._replace(optimizer_offload=_CPU),
-            (Write("config", f"{_ZERO}.offload_optimizer.device", "cpu"),),
-        )
-
-
-def _parameter_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
-    if setup.stage == 3 and setup.parameter_offload is None:
-        yield SetupChange(
-            "parameter offload to the CPU",
-            setup._replace(parameter_offload=_CPU),
-            (Write("config", f"{_ZERO}.offload_param.device", "cpu"),),
-        )
-
-
-def _nvme(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """The optimizer, then the parameters too: they are read more often."""
-    if setup.stage < 3:
-        return
-    if not _is_on_nvme(setup.optimizer_offload):
-        setup = setup._replace(optimizer_offload=_OPTIMIZER_ON_NVME)
-        yield SetupChange("optimizer offload to NVMe", setup, _to_nvme("offload_optimizer"))
-        both = _to_nvme("offload_optimizer") + _to_nvme("offload_param")
-    else:
-        both = _to_nvme("offload_param")
-    if not _is_on_nvme(setup.parameter_offload):
-        words = "optimizer and parameter offload to NVMe" if len(both) > 2 else "parameter offload to NVMe"
-        yield SetupChange(words, setup._replace(parameter_offload=_PARAMETERS_ON_NVME), both)
-
-
-def _to_nvme(section: str) -> tuple[Write, ...]:
-    return (
-        Write("config", f"{_ZERO}.{section}.device", "nvme"),
-        Write("config", f"{_ZERO}.{section}.nvme_path", _NVME_PATH),
-    )
-
-
-def _is_on_nvme(offload: Offload | None) -> bool:
-    return offload is not None and offload.device == "nvme"
-
-
-def _smaller_micro_batch(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """Half, a quarter and so on, with more accumulation steps, so that the batch size stays."""
-    if setup.micro_batch is None:
-        return
-    size = setup.micro_batch // 2
-    on_trainer = setup.stack == "trainer"
-    while size >= 1:
-        steps = setup.accumulation_steps * -(-setup.micro_batch // size)
-        place: Place = "arguments" if on_trainer else "config"
-        name = "per_device_train_batch_size" if on_trainer else "train_micro_batch_size_per_gpu"
-        yield SetupChange(
-            f"micro batch {size} instead of {setup.micro_batch}",
-            setup._replace(micro_batch=size, accumulation_steps=steps),
-            (Write(place, name, size), Write(place, "gradient_accumulation_steps", steps)),
-        )
-        size //= 2
-
-
-def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """Twice as many, four times as many and so on, eight on a node or as many as there are now."""
-    ranks, on_node = setup.ranks * 2, max(setup.ranks_per_node, _USUAL_ON_NODE)
-    while ranks <= _MOST_RANKS:
-        nodes = max(setup.nodes, -(-ranks // on_node))
-        on_nodes = f" on {nodes} nodes" if nodes > 1 else ""
-        writes = [Write("launch", "world_size", ranks)]
-        if nodes != setup.nodes:
-            writes.append(Write("launch", "nodes", nodes))
-        yield SetupChange(
-            f"{ranks} ranks{on_nodes} instead of {setup.ranks}",
-            setup._replace(ranks=ranks, nodes=nodes),
-            tuple(writes),
-        )
-        ranks *= 2
-
-
-_STAGES = (_stage_2, _stage_3)
-_OFF_GPU = (
-    _stage_3,
-    _sharded_loading,
-    _nvme,
-    _checkpointing,
-    _smaller_micro_batch,
-    _more_ranks,
-)  # what takes bytes off the GPU,
-_OFF_HOST = (  # and off the host
-    (_without_offload, _stage_3, _sharded_loading, _more_ranks),
-    (_stage_3, _sharded_loading, _nvme, _more_ranks),
-)
-_ONWARD = (_smaller_micro_batch, _more_ranks)  # each change of which takes less than the one before
-_ALTERNATIVES = (  # of which the second undoes the first
-    (_stage_2, _stage_3),
-    (_without_offload, _optimizer_offload),
-    (_without_offload, _parameter_offload),
-    (_without_offload, _nvme),
-    (_optimizer_offload, _nvme),
-    (_parameter_offload, _nvme),
+_STAGES = (steps_of.stage_2, steps_of.stage_3)
+_ONWARD = (  # each change of which takes less than the one before
+    steps_of.smaller_micro_batch,
+    steps_of.shorter_sequences,
+    steps_of.more_ranks,
 )
 STEPS: tuple[Step, ...] = (
-    _without_offload,
-    _sharded_loading,
-    _checkpointing,
-    _stage_2,
-    _optimizer_offload,
-    _stage_3,
-    _parameter_offload,
-    _nvme,
-    _smaller_micro_batch,
-    _more_ranks,
+    steps_of.without_offload,
+    steps_of.sharded_loading,
+    steps_of.fused_attention,
+    steps_of.smaller_buckets,
+    steps_of.smaller_micro_batch,
+    steps_of.checkpointing,
+    steps_of.stage_2,
+    steps_of.stage_3,
+    steps_of.optimizer_offload,
+    steps_of.parameter_offload,
+    steps_of.nvme,
+    steps_of.eight_bit_optimizer,
+    steps_of.low_precision_states,
+    steps_of.shorter_sequences,
+    steps_of.more_ranks,
+)
+_IN_PLACE: tuple[Step, ...] = (  # without the host
+    steps_of.fused_attention,
+    steps_of.smaller_buckets,
+    steps_of.smaller_micro_batch,
+    steps_of.checkpointing,
+    steps_of.stage_2,
+    steps_of.stage_3,
+    steps_of.sharded_loading,
+)
+_TO_THE_CPU = (*_IN_PLACE, steps_of.optimizer_offload, steps_of.parameter_offload)
+_LADDERS: tuple[tuple[Step, ...], ...] = (
+    _IN_PLACE,
+    _TO_THE_CPU,
+    (steps_of.without_offload, *_IN_PLACE),
+    (*_IN_PLACE, steps_of.eight_bit_optimizer),
+    (*_IN_PLACE, steps_of.nvme),
+)
+_HERE: tuple[tuple[Step, ...], ...] = (  # on the same machines, with less precision or another result
+    (*_TO_THE_CPU, steps_of.low_precision_states),
+    (*_IN_PLACE, steps_of.shorter_sequences),
+    (*_TO_THE_CPU, steps_of.shorter_sequences),
+    (*_IN_PLACE, steps_of.nvme, steps_of.shorter_sequences),
+)
+_MORE: tuple[tuple[Step, ...], ...] = (  # on more machines
+    (*_IN_PLACE, steps_of.more_ranks),
+    (*_TO_THE_CPU, steps_of.more_ranks),
+    (steps_of.without_offload, *_IN_PLACE, steps_of.more_ranks),
 )

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.capacity import Capacity, Fit
     from ds_lint.memory.estimate import Estimate
+    from ds_lint.memory.largest import LargestSizes
     from ds_lint.memory.sweep import SweepRow
 
 
@@ -22,8 +23,11 @@ class Answer(NamedTuple):
     estimate: Estimate
     capacity: Capacity
     advice: tuple[Advice, ...] = ()
+    least_ranks: Advice | None = None  # that it needs, if no advice is within reach
     rows: tuple[SweepRow, ...] = ()  # of ``--sweep``
     left_out: tuple[str, ...] = ()
+    largest: LargestSizes | None = None  # of ``--largest``
+    assumed: tuple[str, ...] | None = None  # of a run without a config, whose rows alone are the answer
 
     @property
     def fit(self) -> Fit:
@@ -43,5 +47,7 @@ class Answer(NamedTuple):
 
     @property
     def surely_fails(self) -> bool:
-        """Whether the least that the run takes is too much."""
+        """Whether the least that the run takes is too much; without a config, that of every row."""
+        if self.assumed is not None:
+            return all(False in self.fit_of(row.estimate) for row in self.rows)
         return False in self.fit

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ds_lint.facts import lora_requests
+from ds_lint.facts.lora import Adapters, NoAdapters
 from ds_lint.memory import setup as setups
+from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.rewritten import rewritten, with_arguments
 
 TYPE_CHECKING = False
@@ -10,10 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ds_lint.facts import Facts
-    from ds_lint.memory.advice import SetupChange, Write
+    from ds_lint.memory.changes import SetupChange, Write
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.semantics.config import Config
 
+_USUAL_RANK = 16  # of adapters
 _MICRO = ("train_micro_batch_size_per_gpu", "per_device_train_batch_size")
 
 
@@ -32,11 +36,14 @@ class Applied:
         writes = {(one.place, one.key): one for change in changes for one in change.writes}
         key = repr(sorted((str(place), name, repr(one.value)) for (place, name), one in writes.items()))
         if key not in self._known:
-            self._known[key] = self._read(list(writes.values()), changes[-1].setup)
+            self._known[key] = self._read(list(writes.values()), changes)
         return self._known[key]
 
-    def _read(self, writes: list[Write], setup: TrainingSetup) -> TrainingSetup | None:
+    def _read(self, writes: list[Write], changes: Sequence[SetupChange]) -> TrainingSetup | None:
+        setup = changes[-1].setup
         values = {tuple(one.key.split(".")): one.value for one in writes if one.place == "config"}
+        if any(self.config.knowledge.find(path) is None for path in values):  # the release does not know it
+            return None
         changed = rewritten(self.config, values, self._facts(writes))
         found = setups.of(changed, ranks=setup.ranks)
         if self._before is None:
@@ -46,11 +53,10 @@ class Applied:
         found = found._replace(
             tensors=self.setup.tensors, sequence_length=self.setup.sequence_length, ranks=setup.ranks, nodes=setup.nodes
         )
-        if any(one.place == "script" for one in writes):
-            found = found._replace(is_checkpointed=setup.is_checkpointed)
+        carried = {name: getattr(setup, name) for change in changes for name in change.carried}
         if found.uses_zero_init != setup.uses_zero_init:
-            found = found._replace(uses_zero_init=setup.uses_zero_init)
-        return found
+            carried["uses_zero_init"] = setup.uses_zero_init
+        return found._replace(**carried)
 
     def _facts(self, writes: list[Write]) -> Facts:
         facts = with_arguments(self.config.facts, {one.key: one.value for one in writes if one.place == "arguments"})
@@ -60,4 +66,29 @@ class Applied:
                 setattr(facts, name, value)
         if any(one.key in _MICRO for one in writes):
             facts.micro_batch = None
+        if any(one.key == "gradient_checkpointing" for one in writes):
+            facts.activation_checkpointing = None
+        if any(one.key == "optim" for one in writes):
+            facts.named_optimizer = None
         return facts
+
+
+def known(config: Config, setup: TrainingSetup) -> dict[str, object]:
+    """What advice depends on beside the memory: whether the GPU has bf16, and the setup with adapters, if peft has any."""
+    gpu = config.facts.gpu
+    return {"has_bf16": gpu is None or gpu.supports_bf16, "adapted": lambda: _adapted(config, setup)}
+
+
+def _adapted(config: Config, setup: TrainingSetup) -> TrainingSetup | None:
+    """The setup that trains adapters of a usual rank where peft puts them."""
+    if setup.adapters is not None or lora_requests.requested(config.facts) is not None:
+        return None
+    facts = config.facts.copy()
+    facts.lora = Adapters(_USUAL_RANK)
+    try:
+        tensors = setups.tensors(facts)
+    except NoAdapters:
+        return None
+    return (
+        setup._replace(tensors=tensors, adapters=AdaptedLayers(_USUAL_RANK, is_everywhere=False)) if tensors else None
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ds_lint.diagnostics.amounts import GIB
 from ds_lint.memory.estimate import fits
 
 TYPE_CHECKING = False
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from ds_lint.memory.estimate import Estimate
 
     Bound: TypeAlias = Literal["least", "likely", "most"]
+
+
+# Of each GPU: a DGX A100 or H100 has 2 TB for eight, and instances in clouds hardly more
+# (https://docs.nvidia.com/dgx/dgxh100-user-guide/introduction-to-dgxh100.html).
+_USUAL_HOST = 256 * GIB
 
 
 class Capacity(NamedTuple):
@@ -43,6 +49,11 @@ class Capacity(NamedTuple):
     def holds(self, needed: Estimate, bound: Bound = "most") -> bool:
         """Whether what a run takes at the most, or by another bound, is there, as far as that is known."""
         return all(_is_enough(getattr(band, bound), known) for band, known in self._pairs(needed))
+
+    def is_in_reach(self, needed: Estimate, bound: Bound = "most") -> bool:
+        """Whether it is there, and where host memory is not known, whether a node may have what is likely."""
+        usual = _USUAL_HOST * needed.setup.ranks_per_node
+        return self.holds(needed, bound) and (self.host is not None or needed.host_bytes.likely <= usual)
 
     def _pairs(self, needed: Estimate) -> tuple[tuple[Band, int | None], ...]:
         return (needed.gpu_bytes, self.least_gpu or self.gpu), (needed.host_bytes, self.host)

@@ -12,19 +12,18 @@ from typing import NamedTuple
 from ds_lint.memory import setup
 from ds_lint.memory.doubts import is_quantized, is_split_otherwise, not_training, surely_trains_all
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.remembered import by_tensors
 from ds_lint.semantics.config import once
 from ds_lint.semantics.features import adapter_argument, named_accumulation_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.semantics.config import Config
 
 _COUNTLESS = 1024  # ranks: of what they share, each holds less than a thousandth
-_MOST_REMEMBERED = 64
-
-_estimates: dict[str, Estimate] = {}  # by what their setups are
 
 
 class Needs(NamedTuple):
@@ -74,7 +73,7 @@ def of_gpu_without_offload(config: Config) -> Estimate | None:
         return None
     if not found.optimizer or setup.is_dtype_assumed(config):
         return None
-    needed = _estimate(found._replace(optimizer_offload=None, parameter_offload=None))
+    needed = estimate(found._replace(optimizer_offload=None, parameter_offload=None))
     return needed if "activations" in needed.parts else None
 
 
@@ -91,22 +90,17 @@ def _needs(config: Config, found: TrainingSetup | None) -> Needs | None:
     has_adapters = adapter_argument(config) is not None and all(tensor.is_trained for tensor in found.tensors)
     if has_adapters or _has_bf16_optimizer(config, found):
         found = _frozen(found)
-    trained = _estimate(found)
-    return Needs(trained, trained if surely_trains_all(config) else _estimate(_frozen(found)))
+    trained = estimate(found)
+    return Needs(trained, trained if surely_trains_all(config) else estimate(_frozen(found)))
 
 
-def _estimate(found: TrainingSetup) -> Estimate:
-    """The estimate of a setup; an editor asks for the same one after nearly every edit."""
-    key = repr(found)
-    if key not in _estimates:
-        if len(_estimates) >= _MOST_REMEMBERED:
-            _estimates.clear()
-        _estimates[key] = estimate(found)
-    return _estimates[key]
+@by_tensors
+def _frozen_tensors(found: TrainingSetup) -> tuple[Tensor, ...]:
+    return tuple(tensor._replace(is_trained=False) for tensor in found.tensors)
 
 
 def _frozen(found: TrainingSetup) -> TrainingSetup:
-    return found._replace(tensors=tuple(tensor._replace(is_trained=False) for tensor in found.tensors))
+    return found._replace(tensors=_frozen_tensors(found))
 
 
 def _has_bf16_optimizer(config: Config, found: TrainingSetup) -> bool:

@@ -11,6 +11,7 @@ from ds_lint.memory.live import live_bytes, live_parameters
 from ds_lint.memory.parameters import reference
 from ds_lint.memory.peaks import peaks
 from ds_lint.memory.placed import Amount, Placed
+from ds_lint.memory.remembered import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Estimate(NamedTuple):
         return _highest([peak.host for peak in self.peaks.values()])
 
 
+@remembered()
 def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
     parts = states.of(setup)

@@ -11,6 +11,7 @@ from ds_lint.memory import swapping
 from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.partition import largest_trained, share, sub_groups
 from ds_lint.memory.placed import Amount, amount
+from ds_lint.memory.remembered import OF_A_BATCH, remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def buffers(setup: TrainingSetup) -> Amount:
     return amount((share(setup) if setup.keeps_16_bit_copy else 0) + largest_trained(setup), setup.width)
 
 
+@remembered(*OF_A_BATCH)
 def rounding(setup: TrainingSetup) -> Band:
     """What page-locked buffers take more than they hold.
 

@@ -8,13 +8,13 @@ parameters tell.
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.partition import persistent
 from ds_lint.memory.quantized import width
+from ds_lint.memory.remembered import by_tensors, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.setup import TrainingSetup
 
-_DECIDES = (  # of a setup, about what is gathered: the same for all ranks, offloads and micro batches
-    *("tensors", "persistence_threshold", "persistence_total", "prefetch_bucket", "max_live_parameters"),
-    *("max_reuse_distance", "is_checkpointed"),
+_APART = (  # what is gathered is the same for all ranks, offloads and micro batches
+    *("ranks", "nodes", "micro_batch", "sequence_length", "attention", "optimizer", "optimizer_offload"),
+    *("parameter_offload", "accumulation_steps", "overlaps_communication", "reduce_bucket", "uses_zero_init"),
 )
-_MOST_KNOWN = 32
-_known: dict[tuple[object, ...], Band] = {}  # advice and sweeps ask for the same again and again
 # How far an engine may be from the trace: of 80 set-ups, none gathered less, and more only by a module whose parameters
 # another one reads too, or by 2% (``tests/fidelity/test_live_parameters.py``).
 _FOLLOWED = 0.9
@@ -44,6 +42,15 @@ class Module(NamedTuple):
     layer: int | None
 
 
+class _Gathered(NamedTuple):
+    """What a step gathers at once: by its trace, of the largest module alone and with its experts, and at the most."""
+
+    in_a_step: int
+    alone: int
+    together: int
+    whole: int
+
+
 def live_parameters(setup: TrainingSetup) -> Band:
     """Elements of the parameters that are gathered at once, the persistent ones left out; nothing below stage 3.
 
@@ -51,52 +58,59 @@ def live_parameters(setup: TrainingSetup) -> Band:
     most. One rank gathers nothing: a parameter on the GPU is its own partition
     (``_no_gather_coalesced`` in deepspeed/runtime/zero/partition_parameters.py).
     """
-    return _of_weight(setup, None)
+    return _band(setup, _elements(setup)) if _gathers(setup) else NOTHING
 
 
 def live_bytes(setup: TrainingSetup) -> Band:
     """The bytes of the same: quantized weights are gathered as they are packed."""
     if setup.weights is None:
         return live_parameters(setup).times(setup.width)
-    return _of_weight(setup, tuple(width(setup, tensor) for tensor in setup.tensors))
+    return _band(setup, _bytes(setup)) if _gathers(setup) else NOTHING
 
 
-def _of_weight(setup: TrainingSetup, widths: tuple[int, ...] | None) -> Band:
-    if setup.stage < 3 or not setup.tensors or (setup.shards == 1 and setup.parameter_offload is None):
-        return NOTHING
-    key = (*(getattr(setup, name) for name in _DECIDES), widths, setup.shards > 1)
-    if key not in _known:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[key] = _gathered(setup, widths or (1,) * len(setup.tensors))
-    return _known[key]
+def _gathers(setup: TrainingSetup) -> bool:
+    return setup.stage == 3 and bool(setup.tensors) and (setup.shards > 1 or setup.parameter_offload is not None)
 
 
-def _gathered(setup: TrainingSetup, widths: tuple[int, ...]) -> Band:
+def _band(setup: TrainingSetup, found: _Gathered) -> Band:
+    """What is gathered; of one rank, which copies what is offloaded, the trace says less."""
+    likely = max(found.alone, found.in_a_step)
+    least = max(found.alone, _FOLLOWED * found.in_a_step) if setup.shards > 1 else found.alone
+    return Band(least, likely, max(min(found.whole, (2 - _FOLLOWED) * found.in_a_step + found.together), likely))
+
+
+@remembered(*_APART)
+def _elements(setup: TrainingSetup) -> _Gathered:
+    return _gathered(setup, (1,) * len(setup.tensors))
+
+
+@remembered(*_APART)
+def _bytes(setup: TrainingSetup) -> _Gathered:
+    return _gathered(setup, tuple(width(setup, tensor) for tensor in setup.tensors))
+
+
+def _gathered(setup: TrainingSetup, widths: tuple[int, ...]) -> _Gathered:
     """What is gathered of parameters whose elements count so much each."""
     sizes = [tensor.size for tensor in setup.tensors]
     is_persistent = persistent(setup)
     gathered = [0 if stays else size * width for size, width, stays in zip(sizes, widths, is_persistent, strict=True)]
+    alone, together = _modules(setup)
+    ways = [False, True] if setup.is_checkpointed is None else [setup.is_checkpointed]
+    traces = [list(_trace(together, setup.tensors, is_checkpointed=is_checkpointed)) for is_checkpointed in ways]
+    return _Gathered(
+        max(_highest(sizes, widths, is_persistent, trace, setup) for trace in traces),
+        max(sum(map(gathered.__getitem__, module.parameters)) for module in alone),
+        max(sum(map(gathered.__getitem__, module.parameters)) for module in together),
+        sum(gathered),
+    )
+
+
+@by_tensors
+def _modules(setup: TrainingSetup) -> tuple[list[Module], list[Module]]:
+    """The modules with experts one by one, and with those of a layer together."""
     alone = modules(setup.tensors)
-    together = modules(setup.tensors, are_experts_one=True)
-    least = max(sum(gathered[place] for place in module.parameters) for module in alone)
-    largest = max(sum(gathered[place] for place in module.parameters) for module in together)
-    likely = max(
-        _highest(
-            sizes,
-            widths,
-            is_persistent,
-            list(_trace(together, sizes, setup.tensors, is_checkpointed=is_checkpointed)),
-            setup,
-        )
-        for is_checkpointed in ([False, True] if setup.is_checkpointed is None else [setup.is_checkpointed])
-    )
-    is_followed = setup.shards > 1  # one rank copies parameters that are offloaded, which was not measured as often
-    return Band(
-        max(least, _FOLLOWED * likely) if is_followed else least,
-        max(least, likely),
-        max(min(sum(gathered), (2 - _FOLLOWED) * likely + largest), likely),
-    )
+    has_experts = any(".experts." in tensor.name for tensor in setup.tensors)
+    return alone, modules(setup.tensors, are_experts_one=True) if has_experts else alone
 
 
 def modules(tensors: Sequence[Tensor], *, are_experts_one: bool = False) -> list[Module]:
@@ -105,7 +119,7 @@ def modules(tensors: Sequence[Tensor], *, are_experts_one: bool = False) -> list
     ``are_experts_one`` is whether the experts of a layer are gathered together: their weights are one parameter since
     transformers 5, and DeepSpeed's ``set_z3_leaf_modules`` does the same to those that are modules.
     """
-    found: list[Module] = []
+    found: list[tuple[list[int], int | None]] = []
     layers = _layers(tensors)
     before: tuple[int | None, str] | None = None
     for place, tensor in enumerate(tensors):
@@ -114,11 +128,11 @@ def modules(tensors: Sequence[Tensor], *, are_experts_one: bool = False) -> list
             name = name.partition(".experts")[0] + ".experts"
         key = (layers[place], name)
         if key == before:
-            found[-1] = found[-1]._replace(parameters=(*found[-1].parameters, place))
+            found[-1][0].append(place)
         else:
-            found.append(Module((place,), layers[place]))
+            found.append(([place], layers[place]))
         before = key
-    return found
+    return [Module(tuple(parameters), layer) for parameters, layer in found]
 
 
 def _layers(tensors: Sequence[Tensor]) -> list[int | None]:
@@ -127,7 +141,7 @@ def _layers(tensors: Sequence[Tensor]) -> list[int | None]:
     count, now, seen = -1, "", set[str]()
     for tensor in tensors:
         words = tensor.name.split(".")
-        at = next((place for place, word in enumerate(words) if word.isdigit() or word == "#"), None)
+        at = next((place for place, word in enumerate(words) if word == "#" or word.isdigit()), None)
         if at is None:
             found.append(None)
             continue
@@ -139,9 +153,7 @@ def _layers(tensors: Sequence[Tensor]) -> list[int | None]:
     return found
 
 
-def _trace(
-    found: Sequence[Module], sizes: Sequence[int], tensors: Sequence[Tensor], *, is_checkpointed: bool
-) -> Iterator[tuple[int, ...]]:
+def _trace(found: Sequence[Module], tensors: Sequence[Tensor], *, is_checkpointed: bool) -> Iterator[tuple[int, ...]]:
     """The parameters of each module in the order of a step: forward, and backward with layers computed once more."""
     order = list(found)
     if not any(tensor.name.split(".")[0] in _HEADS or "lm_head" in tensor.name for tensor in tensors):
@@ -149,14 +161,14 @@ def _trace(
             (place for place, tensor in enumerate(tensors) if "emb" in tensor.name or "wte" in tensor.name), 0
         )
         order.append(Module((embedding,), None))  # the head is tied
+    of_layers: dict[int | None, list[tuple[int, ...]]] = {}
     for module in order:
+        of_layers.setdefault(module.layer, []).append(module.parameters)
         yield module.parameters
     last: int | None = None
     for module in reversed(order):
         if is_checkpointed and module.layer is not None and module.layer != last:
-            for again in order:
-                if again.layer == module.layer:
-                    yield again.parameters
+            yield from of_layers[module.layer]
         last = module.layer
         yield module.parameters
 
@@ -169,30 +181,32 @@ def _highest(
     setup: TrainingSetup,
 ) -> int:
     """The most that is gathered at once if a step runs the modules of this trace, each element with its width."""
-    uses: list[deque[int]] = [deque() for _ in sizes]
-    for step, parameters in enumerate(trace):
-        for place in parameters:
-            uses[place].append(step)
-    before = [0, *accumulate(sum(sizes[place] for place in parameters) for parameters in trace)]
-    queue = deque((place, step) for step, parameters in enumerate(trace) for place in parameters)
+    queue = [(place, step) for step, parameters in enumerate(trace) for place in parameters]
+    next_use = _next_uses(queue)
+    before = [0, *accumulate(sum(map(sizes.__getitem__, parameters)) for parameters in trace)]
     fetched_for = [-1] * len(sizes)
     is_available = list(is_persistent)
-    held = weight = most = 0
+    bucket, most_live, reused_within = setup.prefetch_bucket, setup.max_live_parameters, setup.max_reuse_distance
+    held = weight = most = at = used = 0  # ``at`` is where the queue has come to, ``used`` the use of a parameter
+    last = len(queue)
     for step, parameters in enumerate(trace):
+        waiting = None
         for place in parameters:
-            uses[place].popleft()
             if not is_available[place]:
                 is_available[place] = True
                 held += sizes[place]
                 weight += sizes[place] * widths[place]
-        waiting = {place for place in parameters if fetched_for[place] < step}
-        while queue and waiting:
-            place, fetched_for_step = queue.popleft()
+            if fetched_for[place] < step:
+                waiting = {place} if waiting is None else waiting | {place}
+        while waiting and at < last:
+            place, fetched_for_step = queue[at]
+            at += 1
             fetched_for[place] = fetched_for_step
             waiting.discard(place)
         prefetched = 0
-        while queue and prefetched < min(setup.prefetch_bucket, setup.max_live_parameters - held):
-            place, needed_at = queue.popleft()
+        while at < last and prefetched < bucket and prefetched < most_live - held:
+            place, needed_at = queue[at]
+            at += 1
             fetched_for[place] = max(fetched_for[place], needed_at)
             if not is_available[place]:
                 is_available[place] = True
@@ -200,10 +214,25 @@ def _highest(
                 weight += sizes[place] * widths[place]
                 prefetched += sizes[place]
         most = max(most, weight)
+        done = before[step + 1]
         for place in parameters:
-            is_near = uses[place] and before[uses[place][0]] - before[step + 1] < setup.max_reuse_distance
-            if not is_persistent[place] and is_available[place] and fetched_for[place] <= step + 1 and not is_near:
+            following = next_use[used]
+            used += 1
+            if is_persistent[place] or not is_available[place] or fetched_for[place] > step + 1:
+                continue
+            if following is None or before[following] - done >= reused_within:
                 is_available[place] = False
                 held -= sizes[place]
                 weight -= sizes[place] * widths[place]
     return most
+
+
+def _next_uses(queue: Sequence[tuple[int, int]]) -> list[int | None]:
+    """The step in which the parameter of each use is used again, if it is."""
+    found: list[int | None] = []
+    later: dict[int, int] = {}
+    for place, step in reversed(queue):
+        found.append(later.get(place))
+        later[place] = step
+    found.reverse()
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ds_lint.facts import lora_requests
 from ds_lint.facts.packed_weights import packed_tensors, requested
 from ds_lint.memory.doubts import is_quantized
 
@@ -15,15 +14,14 @@ _FUSES_EXPERTS = 5  # the major release of transformers whose classes have the e
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
-def parameters(config: Config, dtype: str) -> list[Tensor]:
-    """The parameters of the model of a run as it trains them in ``dtype``; none if their sizes are not known."""
-    found, model = lora_requests.parameters(config.facts), config.facts.model
-    weights = requested(config.facts)
+def parameters(found: tuple[Tensor, ...], config: Config, dtype: str) -> tuple[Tensor, ...]:
+    """The parameters of a run as it trains them in ``dtype``, by those that its model has; the same if none is packed."""
+    model, weights = config.facts.model, requested(config.facts)
     if weights is None or model is None or not found:
         return found
     major = str(config.knowledge.target["transformers"] or "").partition(".")[0]
     has_linear_experts = major.isdecimal() and int(major) < _FUSES_EXPERTS
-    return packed_tensors(found, model, weights, run=_DTYPES[dtype], has_linear_experts=has_linear_experts)
+    return tuple(packed_tensors(list(found), model, weights, run=_DTYPES[dtype], has_linear_experts=has_linear_experts))
 
 
 def doubt(config: Config) -> str | None:

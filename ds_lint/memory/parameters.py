@@ -6,8 +6,9 @@ from itertools import compress
 
 from ds_lint.memory import quantized
 from ds_lint.memory.band import exactly
-from ds_lint.memory.partition import part, persistent, share, sub_groups
+from ds_lint.memory.partition import part, partitions, persistent, share, sub_groups
 from ds_lint.memory.placed import Amount, Placed, amount
+from ds_lint.memory.remembered import OF_A_BATCH, remembered
 from ds_lint.memory.swapping import SWAPPED, aligned
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
 
+@remembered(*OF_A_BATCH)
 def parameters(setup: TrainingSetup) -> Placed:
     """What one rank holds of the parameters between two steps."""
     if setup.stage < 3:
@@ -38,12 +40,14 @@ def reference(setup: TrainingSetup) -> Placed:
 
 
 def _partitions(setup: TrainingSetup) -> Placed:
-    partitions = quantized.stored(setup, ((one, part(one.size, setup.shards)) for one in setup.tensors))
+    held = partitions(setup)
+    stored = amount(held, setup.width)
+    if setup.weights is not None:
+        stored = quantized.stored(setup, ((one, part(one.size, setup.shards)) for one in setup.tensors))
     if setup.parameter_offload is None:
-        return Placed(gpu=partitions)
+        return Placed(gpu=stored)
     if setup.parameter_offload.device == "cpu":
-        return Placed(host=partitions)
-    held = sum(part(tensor.size, setup.shards) for tensor in setup.tensors)
+        return Placed(host=stored)
     sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors]
     written = [size for size in sizes if _is_swapped(setup, size)]
     stay = held - sum(size for size in _beyond_the_host(setup) if _is_swapped(setup, size))

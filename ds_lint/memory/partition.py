@@ -12,34 +12,19 @@ import itertools
 import re
 from typing import NamedTuple
 
+from ds_lint.memory.remembered import OF_A_BATCH, OF_STATES, by_tensors, remembered
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TypeVar
+    from collections.abc import Iterable
 
     from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.setup import TrainingSetup
-
-    Result = TypeVar("Result")
 
 ALIGNED = 16  # bytes; with parameter_alignment each parameter but the first starts at a multiple of them
 _AT_THE_ENDS = re.compile("embed|lm_head", re.IGNORECASE)
 _VECTOR = re.compile(r"(^|\.)bias$|norm|(^|\.)ln_", re.IGNORECASE)
 _WITHOUT_DECAY = re.compile(r"bias|norm|(^|\.)ln_", re.IGNORECASE)  # Trainer.get_decay_parameter_names
-
-
-def _remembered(function: Callable[[TrainingSetup], Result]) -> Callable[[TrainingSetup], Result]:
-    """Let a question be answered once for a setup; an estimate asks the same many times."""
-    last: tuple[TrainingSetup, Result] | None = None
-
-    def answer(setup: TrainingSetup) -> Result:
-        nonlocal last
-        if last is None or last[0] is not setup:
-            last = setup, function(setup)
-        return last[1]
-
-    answer.__doc__ = function.__doc__
-    return answer
 
 
 class SubGroup(NamedTuple):
@@ -54,6 +39,7 @@ class SubGroup(NamedTuple):
         return sum(self.sizes)
 
 
+@by_tensors
 def largest_trained(setup: TrainingSetup) -> int:
     """The elements of the largest parameter that is trained."""
     return max((tensor.size for tensor in setup.tensors if tensor.is_trained), default=0)
@@ -64,7 +50,14 @@ def part(size: int, ranks: int) -> int:
     return -(-size // ranks)
 
 
-@_remembered
+@remembered(*OF_STATES, "optimizer")
+def partitions(setup: TrainingSetup) -> int:
+    """The elements of the partitions of one rank at stage 3, of frozen parameters too."""
+    shards = setup.shards
+    return sum(part(tensor.size, shards) for tensor in setup.tensors)
+
+
+@remembered(*OF_STATES)
 def share(setup: TrainingSetup) -> int:
     """The elements that one rank updates, with what pads them; every rank has as many."""
     if setup.stage == 0 and not setup.uses_bf16_optimizer:
@@ -121,6 +114,7 @@ def of_others(setup: TrainingSetup) -> int:
     return max(_of_others(setup).values())
 
 
+@remembered(*OF_A_BATCH)
 def _of_others(setup: TrainingSetup) -> dict[int, int]:
     flat = _flat_tensors(setup)
     buffers = (1 + setup.overlaps_communication) * setup.reduce_bucket
@@ -132,6 +126,7 @@ def _of_others(setup: TrainingSetup) -> dict[int, int]:
     return found
 
 
+@remembered(*OF_STATES)
 def _differing_ranks(setup: TrainingSetup) -> list[int]:
     """The ranks that hold something else than the rank before them: few, however many ranks there are."""
     ranks = sorted({0}.union(*(one.borders for one in _flat_tensors(setup))))
@@ -139,30 +134,52 @@ def _differing_ranks(setup: TrainingSetup) -> list[int]:
 
 
 def _touched(setup: TrainingSetup, *, pads: bool) -> dict[int, int]:
+    return _touched_and_padded(setup) if pads else _touched_alone(setup)
+
+
+@remembered(*OF_STATES)
+def _touched_and_padded(setup: TrainingSetup) -> dict[int, int]:
+    return _touched_by_rank(setup, pads=True)
+
+
+@remembered(*OF_STATES)
+def _touched_alone(setup: TrainingSetup) -> dict[int, int]:
+    return _touched_by_rank(setup, pads=False)
+
+
+def _touched_by_rank(setup: TrainingSetup, *, pads: bool) -> dict[int, int]:
     flat = _flat_tensors(setup)
     return {rank: sum(one.touched(rank, pads=pads) for one in flat) for rank in _differing_ranks(setup)}
 
 
-@_remembered
+@remembered(*OF_A_BATCH)
 def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
     """The groups that stage 3 steps one after the other (``_create_fp16_sub_groups``).
 
     With a ratio below 1, the first ones stay on the GPU (``subgroup_to_device``).
     """
+    found = _sizes_of_sub_groups(setup)
+    offload = setup.optimizer_offload
+    stay = int((1 - offload.ratio) * len(found)) if offload is not None else len(found)
+    return [SubGroup(sizes, index >= stay) for index, sizes in enumerate(found)]
+
+
+@remembered(*OF_STATES)
+def _sizes_of_sub_groups(setup: TrainingSetup) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
+    shards, most = setup.shards, setup.sub_group
     for group in _groups(setup):
         sizes: list[int] = []
         together = 0
         for tensor in group:
-            sizes.append(part(tensor.size, setup.shards))
-            together += sizes[-1]
-            if together >= setup.sub_group:
+            size = part(tensor.size, shards)
+            sizes.append(size)
+            together += size
+            if together >= most:
                 found.append(tuple(sizes))
                 sizes, together = [], 0
         found += [tuple(sizes)] if sizes else []
-    offload = setup.optimizer_offload
-    stay = int((1 - offload.ratio) * len(found)) if offload is not None else len(found)
-    return [SubGroup(sizes, index >= stay) for index, sizes in enumerate(found)]
+    return found
 
 
 class _Flat:
@@ -209,7 +226,7 @@ class _Flat:
         return whole + (self.share - (whole - outside) if pads else 0)
 
 
-@_remembered
+@remembered(*OF_STATES, "stage")
 def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
     """The flat tensor of each group."""
     alignment = ALIGNED // setup.width if setup.aligns_parameters else 1
@@ -226,6 +243,7 @@ def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
     return found
 
 
+@remembered(*OF_STATES, "stage", "ranks", "nodes")
 def _groups(setup: TrainingSetup) -> list[list[Tensor]]:
     """The trained parameters by the group of the optimizer that they are in."""
     tensors = [tensor for tensor in setup.tensors if tensor.is_trained]
@@ -251,6 +269,7 @@ def _decays(tensor: Tensor) -> bool:
     return not _WITHOUT_DECAY.search(tensor.name)
 
 
+@remembered(*OF_A_BATCH, "ranks", "nodes", "optimizer_offload", "parameter_offload", "accumulation_steps")
 def persistent(setup: TrainingSetup) -> list[bool]:
     """Whether each parameter is never partitioned, which parameter_offload.py decides in the order of the model."""
     total, found = 0, []

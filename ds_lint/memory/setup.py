@@ -16,6 +16,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import doubts, kernels, loading, packed, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.memory.kernels import Kernels
+from ds_lint.memory.remembered import by_tensors
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
     DTYPE_NAMES,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts import Facts
     from ds_lint.facts.tensors import Tensor
     from ds_lint.frameworks.record import PackedWeights
     from ds_lint.knowledge.records import JsonObject
@@ -140,6 +142,7 @@ class TrainingSetup(NamedTuple):
     stack: Stack | None = None
 
     @property
+    @by_tensors
     def parameter_count(self) -> int:
         """The elements of all parameters; of quantized weights as many as they had before."""
         return sum(tensor.elements for tensor in self.tensors)
@@ -150,11 +153,13 @@ class TrainingSetup(NamedTuple):
         return WIDTHS[self.dtype]
 
     @property
+    @by_tensors
     def trained_count(self) -> int:
         """The elements of the parameters that are trained."""
         return sum(tensor.size for tensor in self.tensors if tensor.is_trained)
 
     @property
+    @by_tensors
     def largest(self) -> int:
         """The elements of the largest parameter."""
         return max((tensor.size for tensor in self.tensors), default=0)
@@ -189,7 +194,7 @@ def missing(config: Config) -> list[str]:
     lacks = [] if model is not None else ["model"]
     lacks += [] if config.world_size else ["world size"]
     is_counted = model is not None and (model.parameter_count is not None or model.quantization is not None)
-    if model is not None and (not is_counted or not lora_requests.parameters(config.facts)):
+    if model is not None and (not is_counted or not tensors(config.facts)):
         lacks.append("size of the model")
     if lora_requests.requested(config.facts) is None and (
         _trains_adapters(config) or packed_weights.requested(config.facts) is not None
@@ -228,7 +233,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     stage = prepared.stage()
     if model is None or ranks is None or stage is None:
         return None
-    parameters = tuple(packed.parameters(config, prepared.dtype()))
+    parameters = packed.parameters(tensors(config.facts), config, prepared.dtype())
     weights = packed_weights.requested(config.facts)
     if not parameters:
         return None
@@ -291,8 +296,26 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     )
 
 
+_tensors: list[tuple[object, object, tuple[Tensor, ...]]] = []  # of the last models with their adapters
+_MOST_MODELS = 8
+
+
+def tensors(facts: Facts) -> tuple[Tensor, ...]:
+    """The parameters of the model of a run with its adapters: the same object for the same model."""
+    adapters = lora_requests.requested(facts)
+    for model, wanted, found in _tensors:
+        if model is facts.model and wanted == adapters:
+            return found
+    found = tuple(lora_requests.parameters(facts))
+    _tensors.insert(0, (facts.model, adapters, found))
+    del _tensors[_MOST_MODELS:]
+    return found
+
+
 def _is_checkpointed(config: Config) -> bool | None:
     """Whether activations are computed again, by the script, a framework, the Trainer or DeepSpeed; None if unknown."""
+    if config.facts.activation_checkpointing is not None:
+        return config.facts.activation_checkpointing
     if (decided := own_arguments.is_checkpointed(config.facts)) is not None:
         return decided
     training = config.facts.training if config.stack == "trainer" else None
@@ -384,6 +407,8 @@ class _PreparedValues:
 
     def optimizer(self) -> str:
         """The type of the optimizer in lower case, or the Trainer's name of its own; "" if the script passes one in."""
+        if self.config.facts.named_optimizer is not None:
+            return self.config.facts.named_optimizer
         named = self.value("optimizer", "type", otherwise="")
         if named:
             return str(named).lower()
@@ -413,7 +438,8 @@ class _PreparedValues:
     def optimizer_parameters(self) -> JsonObject:
         """The parameters of the optimizer in the config."""
         found = self.prepared.value("optimizer", "params")
-        return found if isinstance(found, dict) else {}
+        is_another = self.config.facts.named_optimizer is not None
+        return found if isinstance(found, dict) and not is_another else {}
 
     def master_width(self) -> int:
         """The bytes of an element of the weights that the optimizer steps on."""

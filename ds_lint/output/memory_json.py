@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
+    from ds_lint.memory.largest import Largest, LargestSizes
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import Offload, TrainingSetup
     from ds_lint.memory.sweep import SweepRow
@@ -35,6 +36,8 @@ def text(answers: list[Answer], notes: list[str]) -> str:
 
 def _run(answer: Answer) -> Json:
     estimate, capacity = answer.estimate, answer.capacity
+    if answer.assumed is not None:
+        return _unwritten(answer, answer.assumed)
     rank = _parts(estimate.rank)
     rank["total"] = {
         "elements": _band(total([amount.elements for amount in estimate.rank.values()])),
@@ -55,8 +58,45 @@ def _run(answer: Answer) -> Json:
         "fits": answer.fit._asdict(),
         "left_out": list(answer.left_out),
         "advice": [_advice(advice, is_whole=not answer.left_out) for advice in answer.advice],
+        **_least_ranks(answer),
+        **_largest_sizes(answer),
         **({"sweep": [_row(row, answer) for row in answer.rows]} if answer.rows else {}),
     }
+
+
+def _least_ranks(answer: Answer) -> Json:
+    """What the run needs, if nothing within reach makes it fit."""
+    least = answer.least_ranks
+    if least is None:
+        return {}
+    if not answer.capacity.is_in_reach(least.estimate, "likely"):
+        return {"needs_at_least": None}
+    setup = answer.least_ranks.estimate.setup
+    found = _advice(answer.least_ranks, is_whole=not answer.left_out)
+    return {"needs_at_least": {"ranks": setup.ranks, "nodes": setup.nodes, **found}}
+
+
+def _unwritten(answer: Answer, assumed: tuple[str, ...]) -> Json:
+    """What has no config: of its setup nothing that a row decides."""
+    decided = ("stage", "offload_optimizer", "offload_param", "activation_checkpointing")
+    setup = _setup(answer.estimate.setup)
+    return {
+        "path": None,
+        "setup": {name: value for name, value in setup.items() if name not in decided},
+        "assumed": list(assumed),
+        "capacity": answer.capacity._asdict(),
+        "left_out": list(answer.left_out),
+        "sweep": [_row(row, answer) for row in answer.rows],
+    }
+
+
+def _largest_sizes(answer: Answer) -> Json:
+    """With ``--largest``: what the run may grow to, each alone."""
+    found = answer.largest
+    if found is None:
+        return {}
+    names = ("micro_batch", "sequence_length", "parameters")
+    return {"largest": {name: _largest(getattr(found, name), is_whole=not answer.left_out) for name in names}}
 
 
 def _advice(advice: Advice, *, is_whole: bool) -> Json:
@@ -67,18 +107,41 @@ def _advice(advice: Advice, *, is_whole: bool) -> Json:
         "rank_bytes": _band(advice.estimate.gpu_bytes),
         "host_bytes": _band(advice.estimate.host_bytes),
         "is_sure": advice.is_sure and is_whole,
+        "price": [price._asdict() for price in advice.price],
     }
 
 
 def _row(row: SweepRow, answer: Answer) -> Json:
+    is_whole = not answer.left_out
     return {
         "stage": row.stage,
         "offload": list(row.offload),
+        "device": row.device,
+        "checkpointing": row.checkpointing,
         "is_chosen": row.is_chosen,
         "rank_bytes": _band(row.estimate.gpu_bytes),
         "host_bytes": _band(row.estimate.host_bytes),
         "fits": answer.fit_of(row.estimate)._asdict(),
+        "largest_micro_batch": _largest(row.largest, is_whole=is_whole),
+        **_others(row.sizes, is_whole=is_whole),
+        "rank": {"likely": row.places[0], "surely": row.places[1] if is_whole else None},
     }
+
+
+def _others(sizes: LargestSizes, *, is_whole: bool) -> Json:
+    """With ``--largest``: what a row may grow to beside the micro batch."""
+    if sizes.parameters is None:
+        return {}
+    return {
+        "largest_sequence_length": _largest(sizes.sequence_length, is_whole=is_whole),
+        "largest_parameters": _largest(sizes.parameters, is_whole=is_whole),
+    }
+
+
+def _largest(largest: Largest | None, *, is_whole: bool) -> Json:
+    """The largest numbers that fit; what is left out leaves nothing sure."""
+    likely, surely = largest if largest is not None else (None, None)
+    return {"likely": likely, "surely": surely if is_whole else None}
 
 
 def _parts(amounts: dict[str, Amount]) -> Json:

@@ -1,267 +1,208 @@
-"""``ds-lint memory --plot``: bars by kind against the capacity of a GPU and of a host, as SVG, HTML or PNG.
+"""What the picture of ``ds-lint memory --plot`` shows, whatever it is drawn with.
 
-The SVG is text with words in it, so that it can be searched, read aloud and scaled. Its colours follow the theme of the
-reader; kinds differ in lightness too, and each has its name in the legend, its figure in a title, and a place in the
-order of the legend, so that no meaning hangs on a colour alone.
+Each place (GPU, host, NVMe) is a chart with an axis of its own. A config has a bar for each phase of the run, a sweep a
+bar for each of its rows. A bar is what is likely held at the moment when most is, by kind.
 """
 
 from __future__ import annotations
 
-from html import escape
-from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.output.memory_table import in_units, label_of, setup_in_words, shown
-from ds_lint.source import replacement
+from ds_lint.memory.band import Band, total
+from ds_lint.output.kind_colours import ordered
+from ds_lint.output.memory_table import GIB, MIB, in_units, label_of, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from ds_lint.memory.answer import Answer
-    from ds_lint.memory.band import Band
     from ds_lint.memory.estimate import Estimate
+    from ds_lint.memory.placed import Amount
+    from ds_lint.memory.sweep import SweepRow
 
-WIDTH, RIGHT = 860, 110  # of the drawing, and of the sums at the right
-_BAR, _STEP = 22, 40  # the height of a bar, and the distance between two
-_FARTHEST = 3  # times the capacity, where a longer bar is cut off
-_LETTER = 7.2  # the width of a letter, a little more than it is on average
-
-_REST = "rest_of_the_peak"  # what the highest peak has beside the parts of a step
-
-# By kind in the order of the legend: the fill on a light and on a dark ground (a palette that colour-blind people tell
-# apart, https://www.nature.com/articles/nmeth.1618).
-COLOURS = {
-    "parameters": ("#0072b2", "#4ba3d9"),
-    "gradients": ("#e69f00", "#e69f00"),
-    "master_weights": ("#009e73", "#2fbf96"),
-    "optimizer_states": ("#56b4e9", "#8fd0f5"),
-    "buckets": ("#cc79a7", "#dd9abf"),
-    "live": ("#8a8a00", "#f0e442"),
-    "activations": ("#d55e00", "#f08a3c"),
-    "allowance": ("#7f7f7f", "#a8a8a8"),
-    _REST: ("#4d4d4d", "#d0d0d0"),
-}
+GPU, HOST, NVME = "per GPU", "per host", "on NVMe"
+REST = "rest_of_the_peak"  # what a peak has beside the kinds that are known of it
+_EVERYWHERE = "processes"  # the part of host memory that each phase has
+# Times the capacity, or the longest bar where it is not known. If anything is longer, what fits would be too short to
+# be read beside it, and it is cut off: a bar here,
+_FARTHEST = 3
+_FAR, _BEHIND = 2, 1.2  # and a band at so many times the capacity, or behind the longest bar, whatever is farther
+_ROOM = 1.05  # times the most, if nothing is cut off
+_INTERVALS, _FEW = 6, 4  # at most, between the ticks; fewer if their labels are long
+_LONG = 10_000  # in the unit of the axis
 
 
 class Bar(NamedTuple):
-    """A setup at a place: the likely bytes by kind, the band of the whole, and the memory that there is."""
+    """The likely bytes by kind, in their order, and the band of the whole."""
 
     label: str
-    place: str
     kinds: dict[str, float]
     whole: Band
-    room: int | None
+    is_chosen: bool = False  # by the config, of a sweep
 
 
-def bars(answer: Answer) -> list[Bar]:
-    """The bars of the setup, and of every row of a sweep; of the host only if it holds anything."""
-    setups = [("this config", answer.estimate)] if not answer.rows else []
-    for row in answer.rows:
-        offload = f", {' and '.join(row.offload)} offload" if row.offload else ""
-        mark = " (this config)" if row.is_chosen else ""
-        setups.append((f"stage {row.stage}{offload}{mark}", row.estimate))
-    found = [bar for label, estimate in setups for bar in _bars(label, estimate, answer)]
-    return sorted(found, key=lambda bar: bar.place != "per GPU")
+class Scale(NamedTuple):
+    """An axis from 0 to ``longest`` bytes, beyond which everything is cut off, and the bytes from tick to tick."""
 
-
-def _bars(label: str, estimate: Estimate, answer: Answer) -> Iterator[Bar]:
-    on_host = {name: amount.bytes for name, amount in estimate.host.items()}
-    places = (
-        ("per GPU", estimate.held, estimate.gpu_bytes, answer.capacity.gpu),
-        ("per host", on_host, estimate.host_bytes, answer.capacity.host),
-    )
-    for place, parts, whole, room in places:
-        kinds = {name: parts[name].likely for name in COLOURS if name in parts and parts[name].likely}
-        rest = whole.likely - sum(kinds.values())
-        if rest >= 1:
-            kinds[_REST] = rest
-        if place == "per GPU" or whole.most:
-            yield Bar(label, place, kinds, whole, room)
-
-
-def svg(answer: Answer) -> str:
-    """The drawing as a document of its own."""
-    drawn = bars(answer)
-    places = list(dict.fromkeys(bar.place for bar in drawn))
-    legend, top = _legend(drawn)
-    groups = []
-    left = round(32 + _LETTER * max(len(bar.label) for bar in drawn))
-    for place in places:
-        group = [bar for bar in drawn if bar.place == place]
-        groups.append(_group(place, group, top, _Scale(left, _longest(group))))
-        top += 44 + _STEP * len(group)
-    title = f"Memory of {answer.name}: {setup_in_words(answer.estimate.setup)}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}" '
-        'role="img" aria-labelledby="title description">\n'
-        f'<title id="title">{escape(title)}</title>\n'
-        f'<desc id="description">{escape(_description(drawn))}</desc>\n'
-        f"<style>{_style()}</style>\n"
-        f'<rect class="ground" width="{WIDTH}" height="{top}"/>\n'
-        f'<text class="title" x="16" y="28">{escape(_shortened(title))}</text>\n'
-        f"{legend}\n{''.join(groups)}</svg>\n"
-    )
-
-
-def page(answer: Answer) -> str:
-    """A page with the drawing, and the same as a table."""
-    title = escape(f"Memory of {answer.name}")
-    rows = "".join(
-        f"<tr><th scope='row'>{escape(bar.label)}</th><td>{bar.place}</td><td>{escape(shown(bar.whole))}</td>"
-        f"<td>{in_units(bar.room) if bar.room is not None else 'not known'}</td></tr>"
-        for bar in bars(answer)
-    )
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<style>:root{color-scheme:light dark}body{font:15px system-ui,sans-serif;margin:2rem auto;max-width:900px;"
-        "padding:0 1rem}svg{max-width:100%;height:auto}table{border-collapse:collapse}"
-        "th,td{padding:.25rem .75rem;text-align:left}td{font-variant-numeric:tabular-nums}</style></head>\n"
-        f"<body><h1>{title}</h1>\n{svg(answer)}"
-        "<table><thead><tr><th>setup</th><th>where</th><th>takes</th><th>memory</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table></body></html>\n"
-    )
-
-
-def write_png(answer: Answer, path: str) -> None:
-    """The bars as a picture; raises ImportError if matplotlib is not installed."""
-    from matplotlib.figure import Figure  # without pyplot, which looks for a display
-
-    drawn = bars(answer)
-    places = list(dict.fromkeys(bar.place for bar in drawn))
-    figure = Figure(figsize=(10, 1.6 + 0.5 * len(drawn)), layout="constrained")
-    axes = figure.subplots(len(places), 1, squeeze=False)
-    for place, axis in zip(places, axes[:, 0], strict=True):
-        group = [bar for bar in drawn if bar.place == place]
-        for kind in _kinds(group):
-            left = [_start(bar, kind) / 2**30 for bar in group]
-            sizes = [bar.kinds.get(kind, 0) / 2**30 for bar in group]
-            axis.barh([bar.label for bar in group], sizes, left=left, color=COLOURS[kind][0], label=label_of(kind))
-        room = group[0].room
-        if room is not None:
-            axis.axvline(room / 2**30, color="black", linestyle="--", label=f"capacity {in_units(room)}")
-        axis.invert_yaxis()
-        axis.set_xlabel(f"GiB {place}")
-        axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
-    figure.suptitle(f"{answer.name}: {setup_in_words(answer.estimate.setup)}", fontsize=10)
-    picture = BytesIO()
-    figure.savefig(picture, dpi=150, format="png")
-    replacement.write(path, picture.getvalue(), is_report=True)
-
-
-class _Scale(NamedTuple):
-    """Where bytes are drawn, right of the names of the bars; what is more than ``longest`` is cut off."""
-
-    left: int
     longest: float
+    step: float
 
-    def x(self, size: float) -> float:
-        """The place of so many bytes."""
-        return self.left + min(size / self.longest, 1) * (WIDTH - self.left - RIGHT)
+    def share(self, size: float) -> float:
+        """Where so many bytes are, as a part of the axis."""
+        return min(size / self.longest, 1)
 
+    def cuts(self, size: float) -> bool:
+        """Whether so many bytes are beyond the axis."""
+        return size > self.longest
 
-def _longest(group: Sequence[Bar]) -> float:
-    """The bytes of the longest bar that is drawn: what fits stays readable beside what does not by far."""
-    room = group[0].room
-    most = max(*(bar.whole.most for bar in group), room or 0, 1)
-    return most if room is None else min(most, _FARTHEST * room)
-
-
-def _group(place: str, group: Sequence[Bar], top: int, scale: _Scale) -> str:
-    """The bars of a place on one scale, with the line of the capacity."""
-    room = group[0].room
-    bottom = top + 18 + _STEP * len(group)
-    lines = [f'<text class="place" x="16" y="{top + 4}">{place}</text>\n']
-    for index, bar in enumerate(group):
-        y = top + 18 + index * _STEP
-        lines.append(f'<text x="16" y="{y + 15}">{escape(bar.label)}</text>\n')
-        for kind in _kinds([bar]):
-            begin, end = (scale.x(_start(bar, kind) + more) for more in (0, bar.kinds[kind]))
-            title = escape(f"{label_of(kind)}: {in_units(bar.kinds[kind])}")
-            lines.append(
-                f'<rect class="{kind}" x="{begin:.1f}" y="{y}" width="{end - begin:.1f}" height="{_BAR}">'
-                f"<title>{title}</title></rect>\n"
-            )
-        if bar.whole.likely > scale.longest:
-            lines.append(_cut(y))
-        elif not bar.whole.is_exact:
-            lines.append(_whisker(bar.whole, y, scale))
-        over = " over" if room is not None and bar.whole.least > room else ""
-        lines.append(
-            f'<text class="sum{over}" x="{WIDTH - RIGHT + 12}" y="{y + 15}">{in_units(bar.whole.likely)}</text>\n'
-        )
-    if room is not None:
-        x = scale.x(room)
-        lines.append(f'<line class="room" x1="{x:.1f}" x2="{x:.1f}" y1="{top + 8}" y2="{bottom - 10}"/>\n')
-        lines.append(f'<text class="room" x="{x:.1f}" y="{top + 4}">capacity {in_units(room)}</text>\n')
-    return "".join(lines)
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round numbers of bytes, with their labels; the first has the unit."""
+        size, unit = _unit(self.longest)
+        found = [(0.0, f"0 {unit}")]
+        while (at := len(found) * self.step) <= self.longest:
+            found.append((at, f"{round(at / size, 6):,g}" if at < 10**6 * size else f"{at / size:,.0f}"))
+        return found
 
 
-def _cut(y: int) -> str:
-    """Two slanting lines through the end of a bar that goes on."""
-    x = WIDTH - RIGHT - 16
-    return f'<path class="cut" d="M{x} {y + _BAR + 3}l8 -{_BAR + 6}M{x + 6} {y + _BAR + 3}l8 -{_BAR + 6}"/>\n'
+class CapacityLine(NamedTuple):
+    """The capacity, or what of it the smallest and the largest GPU under a name have."""
+
+    label: str
+    size: float
 
 
-def _whisker(whole: Band, y: int, scale: _Scale) -> str:
-    """A line from the least to the most."""
-    x1, x2, middle = scale.x(whole.least), scale.x(whole.most), y + _BAR / 2
-    return (
-        f'<path class="bounds" d="M{x1:.1f} {middle - 5}v10M{x1:.1f} {middle}H{x2:.1f}M{x2:.1f} {middle - 5}v10">'
-        f"<title>{in_units(whole.least)} to {in_units(whole.most)}</title></path>\n"
-    )
+class Chart(NamedTuple):
+    """The bars of a place, against the memory that there is."""
+
+    place: str
+    bars: tuple[Bar, ...]
+    lines: tuple[CapacityLine, ...]
+    scale: Scale
+
+    @property
+    def cuts(self) -> bool:
+        """Whether anything is cut off."""
+        return any(self.scale.cuts(bar.whole.most) for bar in self.bars)
 
 
-def _legend(drawn: Sequence[Bar]) -> tuple[str, int]:
-    """What the colours mean, in as many lines as it takes, and where the bars can begin below it."""
-    x, y, items = 16.0, 48, []
-    for kind in _kinds(drawn):
-        text = label_of(kind)
-        if x + 30 + len(text) * _LETTER > WIDTH:
-            x, y = 16.0, y + 22
-        items.append(f'<rect class="{kind}" x="{x:.0f}" y="{y}" width="12" height="12"/>')
-        items.append(f'<text x="{x + 18:.0f}" y="{y + 11}">{text}</text>')
-        x += 34 + len(text) * _LETTER
-    return "".join(items), y + 48
+def charts(answer: Answer) -> list[Chart]:
+    """The charts of the places where anything lies; a GPU always has one."""
+    found = []
+    for place in (GPU, HOST, NVME):
+        bars = tuple(bar for bar in _bars(answer, place) if place == GPU or bar.whole.most)
+        if bars:
+            lines = tuple(_lines(answer, place))
+            found.append(Chart(place, bars, lines, _scale(bars, lines)))
+    return found
 
 
-def _kinds(drawn: Sequence[Bar]) -> list[str]:
-    """The kinds that there are, in the order of the legend."""
-    return [kind for kind in COLOURS if any(kind in bar.kinds for bar in drawn)]
+def kinds_of(drawn: Iterable[Chart]) -> list[str]:
+    """The kinds in these charts, in the order in which they lie in a bar."""
+    return ordered(kind for chart in drawn for bar in chart.bars for kind in bar.kinds)
 
 
-def _start(bar: Bar, kind: str) -> float:
-    """Where a kind begins in its bar, in bytes."""
-    before = list(COLOURS)[: list(COLOURS).index(kind)]
-    return sum(bar.kinds.get(one, 0) for one in before)
+def label_of_row(row: SweepRow) -> str:
+    """What a row of a sweep is, in words."""
+    words = row.words.removeprefix("ZeRO ").replace("activation checkpointing", "checkpointing")
+    return f"{words}{' (this config)' if row.is_chosen else ''}"
 
 
-def _description(drawn: Sequence[Bar]) -> str:
-    """What the drawing shows, for those who do not see it."""
+def description(chart: Chart) -> str:
+    """What a chart shows, for those who do not see it."""
+    lines = "".join(f", {line.label}" for line in chart.lines)
     sentences = []
-    for bar in drawn:
-        parts = ", ".join(f"{label_of(kind)} {in_units(bar.kinds[kind])}" for kind in _kinds([bar]))
-        room = f" of {in_units(bar.room)}" if bar.room is not None else ""
-        sentences.append(f"{bar.label}, {bar.place}: {shown(bar.whole)}{room}: {parts}.")
-    return " ".join(sentences)
+    for bar in chart.bars:
+        parts = ", ".join(f"{label_of(kind)} {in_units(size)}" for kind, size in bar.kinds.items())
+        sentences.append(f"{bar.label}: {shown(bar.whole)}" + (f", of which {parts}" if parts else ""))
+    return f"{chart.place}{lines}. {'. '.join(sentences)}."
 
 
-def _shortened(text: str) -> str:
-    most = int((WIDTH - 32) / _LETTER)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _bars(answer: Answer, place: str) -> Iterator[Bar]:
+    if not answer.rows:
+        yield from _phases(answer.estimate, place)
+        return
+    for row in answer.rows:
+        phases = list(_phases(row.estimate, place))
+        highest = max(phases, key=lambda bar: bar.whole.likely)
+        whole = highest.whole
+        for bar in phases:
+            whole = whole.at_least(bar.whole)
+        yield highest._replace(label=label_of_row(row), whole=whole, is_chosen=row.is_chosen)
 
 
-def _style() -> str:
-    light = "".join(f".{kind}{{fill:{colours[0]}}}" for kind, colours in COLOURS.items())
-    dark = "".join(f".{kind}{{fill:{colours[1]}}}" for kind, colours in COLOURS.items())
-    return (
-        "text{font:13px system-ui,sans-serif;fill:#1f2328}.title,.place{font-weight:600}"
-        ".ground{fill:#ffffff}rect{stroke:#ffffff}"
-        ".sum.over{font-weight:700;fill:#b3261e}line.room{stroke:#b3261e;stroke-width:2;stroke-dasharray:5 4}"
-        "text.room{fill:#b3261e;text-anchor:end}.bounds{stroke:#1f2328;stroke-width:1.5;fill:none}"
-        ".cut{stroke:#ffffff;stroke-width:3;fill:none}"
-        f"{light}"
-        "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.ground{fill:#0d1117}"
-        "rect{stroke:#0d1117}.bounds{stroke:#e6edf3}.cut{stroke:#0d1117}"
-        f".sum.over,text.room{{fill:#ff8f85}}line.room{{stroke:#ff8f85}}{dark}}}"
-    )
+def _phases(estimate: Estimate, place: str) -> Iterator[Bar]:
+    """A bar for each phase; on NVMe lies the same in all of them."""
+    if place == NVME:
+        parts = _bytes(estimate.nvme)
+        whole = total(list(parts.values()))
+        yield Bar("all phases", _kinds(parts, whole), whole)
+        return
+    for phase, peak in estimate.peaks.items():
+        if place == GPU:
+            yield Bar(phase, _kinds(peak.held, peak.gpu), peak.gpu)
+        else:
+            yield Bar(phase, _kinds(_on_host(estimate, peak.host), peak.host), peak.host)
+
+
+def _on_host(estimate: Estimate, peak: Band) -> dict[str, Band]:
+    """What is known of a peak in host memory: what lies there between the steps, if that can be a part of it."""
+    parts = _bytes(estimate.host)
+    if total(list(parts.values())).likely > peak.likely + 1:  # the peak is another moment
+        return {_EVERYWHERE: parts[_EVERYWHERE]} if _EVERYWHERE in parts else {}
+    return parts
+
+
+def _bytes(parts: dict[str, Amount]) -> dict[str, Band]:
+    return {name: amount.bytes for name, amount in parts.items()}
+
+
+def _kinds(parts: dict[str, Band], whole: Band) -> dict[str, float]:
+    """The likely bytes by kind, and the rest of the whole."""
+    found = {name: parts[name].likely for name in ordered(parts) if parts[name].likely}
+    rest = whole.likely - sum(found.values())
+    return found | {REST: rest} if rest >= 1 else found
+
+
+def _lines(answer: Answer, place: str) -> Iterator[CapacityLine]:
+    capacity = answer.capacity
+    if place == GPU and capacity.gpu is not None:
+        if capacity.least_gpu is not None:
+            yield CapacityLine(f"smallest {in_units(capacity.least_gpu)}", capacity.least_gpu)
+            yield CapacityLine(f"largest {in_units(capacity.gpu)}", capacity.gpu)
+        else:
+            yield CapacityLine(f"capacity {in_units(capacity.gpu)}", capacity.gpu)
+    if place == HOST and capacity.host is not None:
+        yield CapacityLine(f"capacity {in_units(capacity.host)}", capacity.host)
+
+
+def _scale(bars: Iterable[Bar], lines: Iterable[CapacityLine]) -> Scale:
+    """An axis on which the bars and the capacity are seen; what is longer by far is cut off."""
+    most = max(bar.whole.most for bar in bars)
+    likely = max(bar.whole.likely for bar in bars)
+    room = max((line.size for line in lines), default=0)
+    whole = max(most, room) * _ROOM
+    farthest = _FARTHEST * (room or likely)
+    if whole > farthest > 0:
+        whole = min(max(_FAR * room, _BEHIND * likely), farthest)
+    longest = max(whole, 1)
+    return Scale(longest, _step(longest))
+
+
+def _step(longest: float) -> float:
+    """The bytes from tick to tick: 1, 2 or 5 times a power of 10, in the unit of the axis."""
+    size, _ = _unit(longest)
+    intervals = _INTERVALS if longest < _LONG * size else _FEW
+    step = size / 1000
+    while True:
+        for factor in (1, 2, 5):
+            if longest <= intervals * factor * step:
+                return factor * step
+        step *= 10
+
+
+def _unit(longest: float) -> tuple[int, str]:
+    """The unit of an axis, as figures of that size have it."""
+    if longest >= GIB / 10:
+        return GIB, "GiB"
+    return (MIB, "MiB") if longest >= MIB else (1024, "KiB")

@@ -15,11 +15,14 @@ from ds_lint.source.spelling import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ds_lint.memory.advice import Write
+    from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
+    from ds_lint.memory.changes import Write
+    from ds_lint.memory.largest import Largest
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.sweep import SweepRow
 
 GIB, MIB = 2**30, 2**20
 GAP = "  "
@@ -29,6 +32,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
+_SHOWN = 4  # changes that suffice alone
 _LABELS = {"live": "live parameters", "page_locked": "page-locked memory", "unpacked": "unpacked weight"}
 
 
@@ -46,15 +50,38 @@ class _Column(NamedTuple):
     cells: dict[str, _Cell]
     peaks: frozenset[str]  # the labels of rows that are one
 
+    def cell(self, label: str) -> _Cell:
+        """What lies there by a label; nothing if there is no such row."""
+        return self.cells.get(label, _Cell())
+
+
+class FitSentence(NamedTuple):
+    """Whether a run fits in one place, in a word, and the reason for it."""
+
+    word: str
+    reason: str
+    is_enough: bool | None
+
+
+class AdviceGroup(NamedTuple):
+    """Advice below one line."""
+
+    heading: str
+    advice: tuple[Advice, ...] = ()
+    others: int = 0  # that are not shown
+
 
 def lines(answer: Answer, terminal: Terminal) -> list[str]:
     """The text about one run."""
+    if answer.assumed is not None:
+        return _unwritten(answer, answer.assumed, terminal)
     return [
         *_heading(answer, terminal),
         "",
         *_table(answer, terminal),
         "",
         *_verdict(answer, terminal),
+        *_growth(answer, terminal),
         *_advice(answer, terminal),
         *_sweep(answer, terminal),
     ]
@@ -88,6 +115,28 @@ def setup_in_words(setup: TrainingSetup) -> str:
     nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
     stage = " with ".join([f"ZeRO stage {setup.stage}", *([" and ".join(offloads)] if offloads else [])])
     return ", ".join([stage, setup.dtype, *_optimizer(setup), f"{counted(setup.ranks, 'rank')}{nodes}"])
+
+
+def subject(answer: Answer) -> str:
+    """What is estimated: a config, or a model for which none is written yet."""
+    return answer.name if answer.assumed is None else answer.model
+
+
+def about(answer: Answer) -> str:
+    """What decides about the figures of a run: its setup, or what is known of it if no config is written yet."""
+    setup = answer.estimate.setup
+    if answer.assumed is None:
+        return setup_in_words(setup)
+    nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
+    known = [f"{counted(setup.ranks, 'rank')}{nodes}", setup.dtype, *_optimizer(setup), *_samples(setup)]
+    return "; ".join(filter(None, (*known, _of_gpu(answer), _of_host(answer))))
+
+
+def conclusions(answer: Answer) -> list[str]:
+    """Whether the run fits, in sentences, or which of the rows fit if no config is written yet."""
+    if answer.assumed is None:
+        return [f"{word}: {reason}" for word, reason, _ in sentences(answer)]
+    return list(_fastest(answer))
 
 
 def _digits(value: float) -> str:
@@ -124,9 +173,8 @@ def _samples(setup: TrainingSetup) -> Iterator[str]:
 
 def _table(answer: Answer, terminal: Terminal) -> list[str]:
     """All columns beside each other, or if the terminal is too narrow, below each other."""
-    columns = list(_columns(answer))
-    named = dict.fromkeys(label for column in columns for label in column.cells)
-    labels = [label for label in named if any(column.cells.get(label, _Cell()).figure != NONE for column in columns)]
+    columns = list(columns_of(answer))
+    labels = labels_of(columns)
     whole = _drawn(columns, labels, terminal)
     if terminal.width is None or max(width_of(line) for line in _plain(columns, labels)) <= terminal.width:
         return whole
@@ -137,7 +185,13 @@ def _table(answer: Answer, terminal: Terminal) -> list[str]:
     return [line for index, one in enumerate(drawn) for line in ([""] if index else []) + one]
 
 
-def _columns(answer: Answer) -> Iterator[_Column]:
+def labels_of(columns: Sequence[_Column]) -> list[str]:
+    """The labels of the rows with anything in them."""
+    named = dict.fromkeys(label for column in columns for label in column.cells)
+    return [label for label in named if any(column.cell(label).figure != NONE for column in columns)]
+
+
+def columns_of(answer: Answer) -> Iterator[_Column]:
     """The columns with anything in them; a GPU always has one."""
     estimate = answer.estimate
     places: tuple[tuple[str, dict[str, Amount], dict[str, Band], int | None], ...] = (
@@ -216,20 +270,24 @@ def _plain(columns: Sequence[_Column], labels: Sequence[str], terminal: Terminal
 
 def _verdict(answer: Answer, terminal: Terminal) -> Iterator[str]:
     """What is known of whether it fits, and what is not counted."""
-    fit = answer.fit
-    for is_enough, sentence in (
-        (fit.gpu, _sentence(_of_gpu(answer), answer.estimate.gpu_bytes, answer.capacity.gpu, fit.gpu)),
-        (fit.host, _sentence(_of_host(answer), answer.estimate.host_bytes, answer.capacity.host, fit.host)),
-    ):
-        if sentence is None:
-            continue
-        word, rest = sentence
+    for word, reason, is_enough in sentences(answer):
         style = SEVERITY["error"] if is_enough is False else SEVERITY["info" if is_enough else "warning"]
-        first, *more = wrap(f"{word}: {rest}", terminal.width, taken=0, indent=2)
+        first, *more = wrap(f"{word}: {reason}", terminal.width, taken=0, indent=2)
         yield terminal.paint(word, style) + first[len(word) :]
         yield from more
     for note in answer.left_out:
         yield from wrap(f"not included: {note}", terminal.width, taken=0, indent=2)
+
+
+def sentences(answer: Answer) -> Iterator[FitSentence]:
+    """Whether the run fits on the GPU and on the host, where their memory is known."""
+    fit, needed, there = answer.fit, answer.estimate, answer.capacity
+    for found in (
+        _sentence(_of_gpu(answer), needed.gpu_bytes, there.gpu, fit.gpu),
+        _sentence(_of_host(answer), needed.host_bytes, there.host, fit.host),
+    ):
+        if found is not None:
+            yield found
 
 
 def _of_gpu(answer: Answer) -> str:
@@ -244,45 +302,93 @@ def _of_host(answer: Answer) -> str:
     return f"the host has {in_units(answer.capacity.host)}" if answer.capacity.host is not None else ""
 
 
-def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None) -> tuple[str, str] | None:
-    """A verdict in a word and the reason for it; None if the memory there is not known."""
+def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None) -> FitSentence | None:
+    """None if the memory there is not known."""
     if room is None or not needed.most:
         return None
     if is_enough is False:
-        return "does not fit", f"{there}, but the run takes at least {in_units(needed.least)}"
+        return FitSentence("does not fit", f"{there}, but the run takes at least {in_units(needed.least)}", is_enough)
     if is_enough:
-        return "fits", f"{there}, and the run takes at most {in_units(needed.most)}"
+        return FitSentence("fits", f"{there}, and the run takes at most {in_units(needed.most)}", is_enough)
     if needed.most <= room:
-        return "may fit", f"{there}, and what is counted takes at most {in_units(needed.most)}"
+        return FitSentence("may fit", f"{there}, and what is counted takes at most {in_units(needed.most)}", is_enough)
     bounds = f"{in_units(needed.least)} to {in_units(needed.most)}, likely {in_units(needed.likely)}"
-    return "may not fit", f"{there}, and the run takes {bounds}"
+    return FitSentence("may not fit", f"{there}, and the run takes {bounds}", is_enough)
 
 
 def _advice(answer: Answer, terminal: Terminal) -> Iterator[str]:
-    """Each change with what the run then takes, and below it what to write."""
-    if not answer.advice:
-        if answer.surely_fails:
-            yield from ("", "No change of stage, offload, micro batch or ranks makes it fit.")
-        return
-    yield ""
+    """What makes it likely fit, and what makes it surely fit: what the run then takes, what to write, and the price."""
+    for group in advice_groups(answer):
+        yield ""
+        yield from wrap(group.heading, terminal.width, taken=0, indent=2)
+        for one in group.advice:
+            yield from _piece(one, terminal)
+        if group.others:
+            yield f"  and {counted(group.others, 'other')} (--output-format json)"
+
+
+def _piece(one: Advice, terminal: Terminal) -> Iterator[str]:
+    first, *rest = wrap(f"  {one.words}: {result_of(one)}", terminal.width, taken=0, indent=4)
+    yield terminal.paint(first[: 2 + len(one.words)], STRONG) + first[2 + len(one.words) :]
+    yield from rest
+    for write in one.writes:
+        yield terminal.paint(f"      {to_write(write)}", QUIET)
+    for line in prices_of(one):
+        yield from wrap(f"      {line}", terminal.width, taken=0, indent=8)
+
+
+def advice_groups(answer: Answer) -> Iterator[AdviceGroup]:
+    """What makes it likely fit, and what makes it surely fit, or that nothing does."""
     what = "what is counted" if answer.left_out else "it"
-    yield f"Each of these changes makes {what} fit:" if len(answer.advice) > 1 else f"This makes {what} fit:"
-    for advice in answer.advice:
-        takes = f"{shown(advice.estimate.gpu_bytes)} per GPU"
-        if advice.estimate.host_bytes.most:
-            takes += f", {shown(advice.estimate.host_bytes)} per host"
-        text = f"{advice.words}: {takes}" + ("" if advice.is_sure else "; likely, not surely")
-        first, *rest = wrap(f"  {text}", terminal.width, taken=0, indent=4)
-        yield terminal.paint(first[: 2 + len(advice.words)], STRONG) + first[2 + len(advice.words) :]
-        yield from rest
-        for write in advice.writes:
-            yield terminal.paint(f"      {_to_write(write)}", QUIET)
+    for is_sure, how in ((False, "likely"), (True, "surely")):
+        found = [one for one in answer.advice if one.is_sure is is_sure]
+        if found:
+            makes = "This makes" if len(found) == 1 else "Each of these changes makes"
+            yield AdviceGroup(f"{makes} {what} {how} fit:", tuple(found[:_SHOWN]), max(len(found) - _SHOWN, 0))
+    if not answer.advice and answer.surely_fails:
+        yield AdviceGroup(_needed(answer))
 
 
-def _to_write(write: Write) -> str:
+def result_of(advice: Advice) -> str:
+    """What the run takes after the changes."""
+    takes = f"{shown(advice.estimate.gpu_bytes)} per GPU"
+    if advice.estimate.host_bytes.most:
+        takes += f", {shown(advice.estimate.host_bytes)} per host"
+    return takes
+
+
+def prices_of(advice: Advice) -> Iterator[str]:
+    """What the changes cost, a line for each kind of price."""
+    for kind in dict.fromkeys(price.kind for price in advice.price):
+        words = "; ".join(price.words for price in advice.price if price.kind == kind)
+        yield f"{kind}: {words}"
+
+
+def _needed(answer: Answer) -> str:
+    """What the model would need at least, where nothing that is within reach makes it fit."""
+    least = answer.least_ranks
+    if least is None:
+        return "No change of stage, offload, micro batch or ranks makes it fit."
+    setup = least.estimate.setup
+    how = ", ".join(change.words for change in least.changes[:-1])
+    if not answer.capacity.is_in_reach(least.estimate, "likely"):
+        return (
+            f"Nothing makes it fit: on {setup.ranks:,} such GPUs{f' with {how}' if how else ''}, each still likely "
+            f"takes {shown(least.estimate.gpu_bytes)}."
+        )
+    nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
+    return (
+        f"Nothing within reach makes it fit. It likely needs {setup.ranks:,} such GPUs{nodes}"
+        f"{f' with {how}' if how else ''}: {shown(least.estimate.gpu_bytes)} per GPU."
+    )
+
+
+def to_write(write: Write) -> str:
     """A key and its value, as they are written where they belong."""
     if write.place == "script":
         return f"{write.key} in the script"
+    if write.place == "data":
+        return f"{write.key.replace('_', ' ')}: {write.value}, where the samples are made"
     if write.place == "arguments":
         return f"--{write.key} {write.value}"
     if write.place == "launch":
@@ -290,45 +396,166 @@ def _to_write(write: Write) -> str:
     return f"{write.key} = {as_json(write.value)}"
 
 
+def _growth(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    """With ``--largest``: the largest micro batch, sequence length and model that fit, each alone."""
+    found = answer.largest
+    if found is None:
+        return
+    if answer.capacity.gpu is None:
+        yield from wrap("largest that fits: not known (set --gpu)", terminal.width, taken=0, indent=2)
+        return
+    is_whole = not answer.left_out
+    parts = []
+    if found.micro_batch is not None:
+        parts.append(f"micro batch {_either(found.micro_batch, is_whole=is_whole)}")
+    if found.sequence_length is not None:
+        parts.append(f"sequence length {_either(found.sequence_length, is_whole=is_whole)}")
+        if found.positions is not None and found.sequence_length.likely == found.positions:
+            parts[-1] += ", all that the model has"
+    if found.parameters is not None:
+        parts.append(f"{_either(found.parameters, is_whole=is_whole)} parameters")
+    yield from wrap(f"largest that fits, each alone: {'; '.join(parts)}", terminal.width, taken=0, indent=2)
+
+
+def _either(largest: Largest, *, is_whole: bool) -> str:
+    """The largest number that likely fits, and if it is another, the one that surely does."""
+    likely, surely = largest.likely, largest.surely if is_whole else 0
+    if not likely:
+        return "none"
+    return _count(likely) if likely == surely else f"{_count(likely)} (surely {_count(surely) if surely else 'none'})"
+
+
+def _count(number: int) -> str:
+    """A number as people read it: of parameters, in millions or billions."""
+    for unit, word in ((10**9, "billion"), (10**6, "million")):
+        if number >= unit:
+            return f"{number / unit:,.3g} {word}"
+    return f"{number:,}"
+
+
+def _unwritten(answer: Answer, assumed: tuple[str, ...], terminal: Terminal) -> list[str]:
+    """The text about a run without a config: all stages, the faster first, and the fastest that fit."""
+    first, *rest = wrap(visible(f"{answer.model}; {about(answer)}"), terminal.width, taken=0, indent=2)
+    text = [terminal.paint(first, STRONG), *(terminal.paint(line, STRONG) for line in rest)]
+    if assumed:
+        text += wrap(f"  assumed: {', '.join(assumed)}", terminal.width, taken=0, indent=4)
+    for note in answer.left_out:
+        text += wrap(f"  not included: {note}", terminal.width, taken=0, indent=4)
+    return [*text, *_sweep(answer, terminal)]
+
+
 def _sweep(answer: Answer, terminal: Terminal) -> list[str]:
-    """A row for each stage and offload; the one of the config has a mark. A narrow terminal gets no bounds."""
+    """A row for each stage, offload and checkpointing, the faster first; the one of the config has a mark."""
     if not answer.rows:
         return []
-    plain, whole = Terminal(), _rows(answer, terminal, has_bounds=True)
-    width = max(map(width_of, _rows(answer, plain, has_bounds=True)))
-    if terminal.width is not None and width > terminal.width:
-        whole = _rows(answer, terminal, has_bounds=False)
-    return ["", *whole]
+    found = [line for one in _fastest(answer) for line in wrap(one, terminal.width, taken=0, indent=2)]
+    return ["", *_rows(answer, terminal), *(["", *found] if found else [])]
 
 
-def _rows(answer: Answer, terminal: Terminal, *, has_bounds: bool) -> list[str]:
+def _fastest(answer: Answer) -> Iterator[str]:
+    """The fastest rows that likely and surely fit."""
+    if answer.capacity.gpu is None:
+        return
+    places = (("likely", 0), ("surely", 1))
+    for word, place in places if not answer.left_out else places[:1]:
+        row = next((row for row in answer.rows if row.places[place] == 1), None)
+        if row is None:
+            yield f"nothing {word} fits"
+            continue
+        what = f"{row.words}, micro batch {row.largest[place]:,}" if row.largest is not None else row.words
+        yield f"fastest that {word} fits: {what}"
+
+
+class _SweepColumn(NamedTuple):
+    """A column of a sweep; those that count least are left out of a narrow terminal."""
+
+    title: str
+    cells: list[str]
+    is_number: bool = True
+    is_left_out: int = 0  # in which order: 1 first; 0 never
+
+    @property
+    def lines(self) -> list[str]:
+        """The title and the cells, all of the same width."""
+        width = max(map(width_of, (self.title, *self.cells)))
+        return [one.rjust(width) if self.is_number else one.ljust(width) for one in (self.title, *self.cells)]
+
+
+def _rows(answer: Answer, terminal: Terminal) -> list[str]:
     """The heading and the rows of a sweep."""
-    needed = [row.estimate for row in answer.rows]
-    columns = [
-        _column("per GPU", [one.gpu_bytes for one in needed], has_bounds=has_bounds),
-        _column("per host", [one.host_bytes for one in needed], has_bounds=has_bounds),
-    ]
-    offloads = [" and ".join(row.offload) or "none" for row in answer.rows]
-    width = max(map(len, (*offloads, "offload")))
-    heading = "".join(GAP + column[0] for column in columns)
-    rows = [terminal.paint(f"  stage  {'offload'.ljust(width)}{heading}".rstrip(), STRONG)]
-    for index, (row, offload) in enumerate(zip(answer.rows, offloads, strict=True), 1):
-        mark = ">" if row.is_chosen else " "
-        cells = "".join(GAP + column[index] for column in columns)
-        text = f"{mark} {row.stage:>5}  {offload.ljust(width)}{cells}"
+    columns = _sweep_columns(answer)
+    while terminal.width is not None and _width(columns) > terminal.width and any(one.is_left_out for one in columns):
+        least = min(one.is_left_out for one in columns if one.is_left_out)
+        columns = [one for one in columns if one.is_left_out != least]
+    heading, *lines = map(GAP.join, zip(*(column.lines for column in columns), strict=True))
+    text = [terminal.paint(f"  {heading}".rstrip(), STRONG)]
+    for row, line in zip(answer.rows, lines, strict=True):
+        whole = f"{'>' if row.is_chosen else ' '} {line}".rstrip()
         word, style = _WORDS[answer.verdict_of(row.estimate)] if answer.capacity.is_known else ("", "")
-        text = text if word else text.rstrip()
-        painted = terminal.paint(text, STRONG) if row.is_chosen else text
-        rows.append(f"{painted}{GAP}{terminal.paint(word, style)}" if word else painted)
-    return rows
+        is_shown = bool(word) and whole.endswith(word)
+        before = whole[: len(whole) - len(word)] if is_shown else whole
+        text.append(
+            (terminal.paint(before, STRONG) if row.is_chosen else before)
+            + (terminal.paint(word, style) if is_shown else "")
+        )
+    return text
 
 
-def _column(title: str, bands: list[Band], *, has_bounds: bool) -> list[str]:
-    """A heading and figures with their bounds, all of the same width."""
-    cells = [_Cell(title), *map(_cell, bands)]
-    figure = max(width_of(cell.figure) for cell in cells)
-    bounds = max(width_of(cell.bounds) for cell in cells) if has_bounds else 0
-    return [cell.figure.rjust(figure) + (GAP + cell.bounds.ljust(bounds) if bounds else "") for cell in cells]
+def _width(columns: Sequence[_SweepColumn]) -> int:
+    return 2 + sum(width_of(column.lines[0]) for column in columns) + len(GAP) * (len(columns) - 1)
+
+
+def _sweep_columns(answer: Answer) -> list[_SweepColumn]:
+    """The columns of a sweep; what no row has has none."""
+    rows = answer.rows
+    gpu, host = ([row.estimate.gpu_bytes for row in rows], [row.estimate.host_bytes for row in rows])
+    columns = [
+        _SweepColumn("stage", [str(row.stage) for row in rows]),
+        _SweepColumn("offload", list(map(_offload, rows)), is_number=False),
+    ]
+    if any(row.checkpointing is not None for row in rows):
+        words = {None: "?", True: "on", False: "off"}
+        columns.append(_SweepColumn("checkpointing", [words[row.checkpointing] for row in rows], is_number=False))
+    columns += growth_columns(answer)
+    columns += [
+        _SweepColumn("per GPU", [_cell(band).figure for band in gpu]),
+        _SweepColumn("", [_cell(band).bounds for band in gpu], is_number=False, is_left_out=2),
+        _SweepColumn("per host", [_cell(band).figure for band in host], is_left_out=3),
+        _SweepColumn("", [_cell(band).bounds for band in host], is_number=False, is_left_out=1),
+    ]
+    if answer.capacity.is_known:
+        words_ = [_WORDS[answer.verdict_of(row.estimate)][0] for row in rows]
+        columns.append(_SweepColumn("", words_, is_number=False, is_left_out=4))
+    return columns
+
+
+def growth_columns(answer: Answer) -> list[_SweepColumn]:
+    """What each row of a sweep may grow to."""
+    columns = []
+    for title, name in (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters")):
+        found = [getattr(row.sizes, name) for row in answer.rows]
+        if any(one is not None for one in found):
+            columns.append(_SweepColumn(title, [_pair(one, is_whole=not answer.left_out) for one in found]))
+    return columns
+
+
+def _offload(row: SweepRow) -> str:
+    return (" + ".join(row.offload) or "none") + (" NVMe" if row.device == "nvme" else "")
+
+
+def _pair(largest: Largest | None, *, is_whole: bool) -> str:
+    """The largest number that likely fits, and the one that surely does in brackets."""
+    if largest is None or not largest.likely:
+        return NONE
+    surely = largest.surely if is_whole else 0
+    return f"{_short(largest.likely)} ({_short(surely) if surely else NONE})"
+
+
+def _short(number: int) -> str:
+    for unit, word in ((10**9, "B"), (10**6, "M")):
+        if number >= unit:
+            return f"{number / unit:.3g}{word}"
+    return f"{number:,}"
 
 
 def joined(texts: Iterable[list[str]]) -> str:

@@ -40,6 +40,7 @@ COMMANDS = [
     "effective clean.json --stack trainer --world-size 8",
     "effective clean.json --against broken.json",
     "memory clean.json --model model --world-size 8 --gpu T4 --host-memory 64GB --sweep --stack deepspeed",
+    "memory clean.json --model model --world-size 8 --gpu A100 --host-memory 64GB --stack deepspeed --plot -",
     "explain DS101",
     "explain zero_optimization.stage3_param_persistence_threshold",
     "rules",

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Held, Step
 
+LOOKS = tuple(kind.replace(" ", "_") for kind in KINDS)  # as the kinds are called that have looks
 _TOP, _BOTTOM = 12.0, 88.0  # percent of the height of a plot, between which its values lie
 
 

@@ -7,14 +7,13 @@ to fetch what is not in the page.
 from __future__ import annotations
 
 import os
-from html import escape
 from itertools import chain
 from math import isfinite
-from typing import NamedTuple
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Check, Held, PeakMemory, Verdict
-from ds_lint.output import measurements
+from ds_lint.output import kind_colours, measurements
 from ds_lint.output.harmless import without_secrets
+from ds_lint.output.html_page import Column, badge, code, listed, paragraphs, sheet, table, text, whole
 from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import (
     KINDS,
@@ -28,7 +27,7 @@ from ds_lint.output.smoke import (
     unsharded,
     written,
 )
-from ds_lint.output.text import counted, shown_path, visible
+from ds_lint.output.text import counted, shown_path
 from ds_lint.smoke.html import charts
 
 TYPE_CHECKING = False
@@ -57,16 +56,7 @@ SHOWS = {
 }
 NOT_CHECKED = '<span class="quiet">not checked</span>'
 QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")
-LONG_WORD = 20  # characters, beyond which a word of a key path is broken
 SHOWN_RANKS = 32  # bars; more ranks look the same
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-
-
-class Column(NamedTuple):
-    """A column of a table: its heading and the class of its cells."""
-
-    heading: str
-    style: str = ""
 
 
 def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Document] = ()) -> str:
@@ -80,26 +70,10 @@ def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Docum
         configs.setdefault((config_name(verdict, verdicts), verdict.stack), []).append((number, verdict))
     main = "".join(_config(name, stack, runs, verdicts) for (name, stack), runs in configs.items())
     main = without_secrets(main, documents)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{_text(_title(verdicts))}</title>
-<style>{_style()}</style>
-</head>
-<body>
-<header><h1>{_text(_title(verdicts))}</h1></header>
-{_overview(numbered) if len(numbered) != 1 else ""}
-<main>
-{main}
-</main>
-<footer>ds-lint {_text(tool_version)}</footer>
-</body>
-</html>
-"""
+    overview = _overview(numbered) if len(numbered) != 1 else ""
+    body = f"{overview}\n<main>\n{main}\n</main>"
+    style = kind_colours.css(charts.LOOKS) + sheet(os.path.join(os.path.dirname(__file__), "charts.css"))
+    return whole(_title(verdicts), body, tool_version, style)
 
 
 def _badness(verdict: Verdict) -> int:
@@ -114,7 +88,7 @@ def _title(verdicts: list[Verdict]) -> str:
 def _overview(numbered: list[tuple[int, Verdict]]) -> str:
     """How many runs there are, and a way to each; a single one says it all itself."""
     verdicts = [verdict for _, verdict in numbered]
-    counts = _text(_counts(verdicts))
+    counts = text(_counts(verdicts))
     entries = "".join(_entry(number, verdict, config_name(verdict, verdicts)) for number, verdict in numbered)
     return f'<nav aria-label="Runs"><p class="quiet">{counts}</p><ol>{entries}</ol></nav>'
 
@@ -129,7 +103,7 @@ def _entry(number: int, verdict: Verdict, name: str) -> str:
     where = f"{ranks(verdict)}, {verdict.stack} stack"
     return (
         f'<li><a href="#run-{number}">{_badge(verdict.status, outcome(verdict))}'
-        f'<code>{_text(name)}</code><span class="quiet">{_text(where)}</span></a></li>'
+        f'<code>{text(name)}</code><span class="quiet">{text(where)}</span></a></li>'
     )
 
 
@@ -137,7 +111,7 @@ def _entry(number: int, verdict: Verdict, name: str) -> str:
 
 
 def _config(name: str, stack: str, runs: list[tuple[int, Verdict]], verdicts: list[Verdict]) -> str:
-    heading = f"<h2><code>{_text(name)}</code> <small>{_text(stack)} stack</small></h2>"
+    heading = f"<h2><code>{text(name)}</code> <small>{text(stack)} stack</small></h2>"
     if len(runs) == len(verdicts):  # the title names it
         heading = ""
     return f"<section>{heading}{_where(runs)}{''.join(_run(number, one, verdicts) for number, one in runs)}</section>\n"
@@ -150,10 +124,10 @@ def _where(runs: list[tuple[int, Verdict]]) -> str:
     names = list(dict.fromkeys(check.id for _, verdict in runs for check in verdict.checks))
     found = [{check.id: check for check in reversed(_worst_first(verdict))} for _, verdict in runs]
     rows = [
-        [_text(name), *(_status(checks[name]) if name in checks else NOT_CHECKED for checks in found)] for name in names
+        [text(name), *(_status(checks[name]) if name in checks else NOT_CHECKED for checks in found)] for name in names
     ]
     columns = [Column("Check", "name"), *(Column(ranks(verdict)) for _, verdict in runs)]
-    return f"<article>{_table('Checks by run', columns, rows)}</article>"
+    return f"<article>{table('Checks by run', columns, rows)}</article>"
 
 
 def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
@@ -169,17 +143,17 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
     word = outcome(verdict)
     return (
         f'<article id="run-{number}" class="{verdict.status}">'
-        f"<h3>{_badge(verdict.status, word)} {_text(headline(verdict).removeprefix(word).lstrip(' ,'))}</h3>"
-        f'<p class="quiet">This run shows {_text(SHOWS[verdict.mode])}</p>'
+        f"<h3>{_badge(verdict.status, word)} {text(headline(verdict).removeprefix(word).lstrip(' ,'))}</h3>"
+        f'<p class="quiet">This run shows {text(SHOWS[verdict.mode])}</p>'
         f"{''.join(f'<section>{part}</section>' for part in parts if part)}</article>"
     )
 
 
 def _error(verdict: Verdict) -> str:
-    log = f"<p>Output of the libraries: <code>{_text(shown_path(verdict.log))}</code></p>" if verdict.log else ""
+    log = f"<p>Output of the libraries: <code>{text(shown_path(verdict.log))}</code></p>" if verdict.log else ""
     error = (verdict.error or "").strip()
     has_more = "\n" in error  # than the headline has
-    return (f'<div class="error-text">{_lines(error)}</div>' if has_more else "") + log
+    return (f'<div class="error-text">{paragraphs(error)}</div>' if has_more else "") + log
 
 
 # ------------------------------------------------------------------------------------------------------- tables
@@ -198,16 +172,16 @@ def _checks(verdict: Verdict) -> str:
     ]
     rows = [
         [
-            _text(check.id),
+            text(check.id),
             _status(check) + _basis(verdict, check),
-            _code(check.key),
+            code(check.key),
             _apart(check, check.expected),
             _apart(check, check.observed),
-            _text(check.message) + (f'<span class="help">{_lines(check.help)}</span>' if check.help else ""),
+            text(check.message) + (f'<span class="help">{paragraphs(check.help)}</span>' if check.help else ""),
         ]
         for check in _worst_first(verdict)
     ]
-    return _table("Expected and observed", columns, rows)
+    return table("Expected and observed", columns, rows)
 
 
 def _basis(verdict: Verdict, check: Check) -> str:
@@ -217,7 +191,7 @@ def _basis(verdict: Verdict, check: Check) -> str:
 
 def _apart(check: Check, value: object) -> str:
     """What was expected or observed, if the two differ: the sentence of a check that passed has both."""
-    return _text(formatted(value, check.unit)) if value is not None and check.status != "pass" else ""
+    return text(formatted(value, check.unit)) if value is not None and check.status != "pass" else ""
 
 
 def _worst_first(verdict: Verdict) -> list[Check]:
@@ -230,14 +204,14 @@ def _adaptations(verdict: Verdict) -> str:
     columns = [Column("Key", "key"), Column("In the config", "number"), Column("In this run", "number"), Column("Why")]
     rows = [
         [
-            _code(one.key),
-            _code(written(one.before)) if one.before is not None else "not set",
-            _code(written(one.after)) if one.after is not None else "removed",
-            _text(one.why),
+            code(one.key),
+            code(written(one.before)) if one.before is not None else "not set",
+            code(written(one.after)) if one.after is not None else "removed",
+            text(one.why),
         ]
         for one in verdict.adaptations
     ]
-    return _table("Adapted for this run", columns, rows)
+    return table("Adapted for this run", columns, rows)
 
 
 def _ranks(verdict: Verdict) -> str:
@@ -255,13 +229,13 @@ def _ranks(verdict: Verdict) -> str:
         [
             f"{rank.rank:,}",
             _badge("pass" if rank.exit == "ok" else "fail", rank.exit),
-            _text(rank.phase),
-            _text(in_units(peaks[rank.rank])) if rank.rank in peaks else "",
-            _lines(rank.error or ""),
+            text(rank.phase),
+            text(in_units(peaks[rank.rank])) if rank.rank in peaks else "",
+            paragraphs(rank.error or ""),
         ]
         for rank in verdict.ranks
     ]
-    return _table("Ranks", columns, rows)
+    return table("Ranks", columns, rows)
 
 
 def _measured(verdict: Verdict) -> str:
@@ -269,7 +243,7 @@ def _measured(verdict: Verdict) -> str:
     if verdict.measured is None or verdict.engine is None:
         return ""
     found = measurements.sentences(verdict.measured, verdict.engine.device)
-    listed = "".join(f"<div><dt>{_text(label.rstrip(':'))}</dt><dd>{_text(text)}</dd></div>" for label, text in found)
+    sentences = listed((label.rstrip(":"), sentence) for label, sentence in found)
     on_gpu = {peak.rank: peak for peak in verdict.measured.gpu_peaks}
     columns = [
         Column("Rank", "number"),
@@ -283,20 +257,19 @@ def _measured(verdict: Verdict) -> str:
         [f"{host.rank:,}", *_peak(on_gpu.get(host.rank), has_reserved=True), *_peak(host)]
         for host in verdict.measured.host_peaks[:SHOWN_RANKS]
     ]
-    return f"<h4>Time, memory and files</h4><dl>{listed}</dl>{_table('Peaks by rank', columns, rows) if rows else ''}"
+    return f"<h4>Time, memory and files</h4>{sentences}{table('Peaks by rank', columns, rows) if rows else ''}"
 
 
 def _peak(peak: PeakMemory | None, *, has_reserved: bool = False) -> list[str]:
     if peak is None:
         return ["", "", ""] if has_reserved else ["", ""]
-    cells = [_text(in_units(peak.bytes)), _text(measurements.when(peak))]
-    return [*cells, _text(in_units(peak.reserved or 0))] if has_reserved else cells
+    cells = [text(in_units(peak.bytes)), text(measurements.when(peak))]
+    return [*cells, text(in_units(peak.reserved or 0))] if has_reserved else cells
 
 
 def _circumstances(verdict: Verdict) -> str:
     facts = {"model": verdict.model, "parameters": f"{verdict.parameter_count:,}", **verdict.versions}
-    listed = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
-    return f"<h4>Model and versions</h4><dl>{listed}</dl>"
+    return f"<h4>Model and versions</h4>{listed(facts.items())}"
 
 
 # ------------------------------------------------------------------------------------------------------- plots
@@ -320,7 +293,7 @@ def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
         caption = f"{caption} “unsharded” is what a rank holds without sharding."
     kinds = [kind for kind in KINDS if any(kind in held for held in bars.values())]
     rows = [
-        [_text(label), *(_held(held.get(kind)) for kind in kinds), _text(in_units(_sum(held)))]
+        [text(label), *(_held(held.get(kind)) for kind in kinds), text(in_units(_sum(held)))]
         for label, held in bars.items()
     ]
     columns = [Column("Rank"), *(Column(kind.capitalize(), "number") for kind in kinds), Column("Total", "number")]
@@ -331,7 +304,7 @@ def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
 def _held(amount: Held | None) -> str:
     if amount is None:
         return ""
-    return f'{_text(in_units(amount.bytes))}<span class="help">{amount.elements:,} elements</span>'
+    return f'{text(in_units(amount.bytes))}<span class="help">{amount.elements:,} elements</span>'
 
 
 def _sum(held: dict[str, Held]) -> int:
@@ -353,10 +326,10 @@ def _steps(verdict: Verdict) -> str:
     rows = [
         [
             str(index),
-            _text(formatted(step.loss)),
-            _text(formatted(step.learning_rates)),
-            _text(formatted(step.loss_scale)) if step.loss_scale is not None else "",
-            _text(formatted(step.gradient_norm)) if step.gradient_norm is not None else "",
+            text(formatted(step.loss)),
+            text(formatted(step.learning_rates)),
+            text(formatted(step.loss_scale)) if step.loss_scale is not None else "",
+            text(formatted(step.gradient_norm)) if step.gradient_norm is not None else "",
             "✗ skipped" if step.is_skipped else "no",
         ]
         for index, step in numbered
@@ -373,35 +346,13 @@ def _counted_off(steps: list[int]) -> str:
 def _figure(title: str, plot: str, description: str, caption: str, columns: list[Column], rows: list[list[str]]) -> str:
     """A plot, its text for screen readers, and a folded table of its numbers."""
     return (
-        f'<figure><h4>{_text(title)}</h4><div class="plot" role="img" aria-label="{_text(description)}">{plot}</div>'
-        f"<figcaption>{_text(caption)}</figcaption>"
-        f"<details><summary>Numbers</summary>{_table(title, columns, rows)}</details></figure>"
+        f'<figure><h4>{text(title)}</h4><div class="plot" role="img" aria-label="{text(description)}">{plot}</div>'
+        f"<figcaption>{text(caption)}</figcaption>"
+        f"<details><summary>Numbers</summary>{table(title, columns, rows)}</details></figure>"
     )
 
 
 # ------------------------------------------------------------------------------------------------------- markup
-
-
-def _table(caption: str, columns: list[Column], rows: list[list[str]]) -> str:
-    """Cells are markup. On a narrow screen each row becomes a list, so cells carry their heading and every role."""
-    used = [index for index in range(len(columns)) if index == 0 or any(row[index] for row in rows)]
-    head = "".join(f'<th scope="col" role="columnheader">{_text(columns[index].heading)}</th>' for index in used)
-    body = "".join(
-        f'<tr role="row">{"".join(_cell(columns[index], row[index], first=index == 0) for index in used)}</tr>'
-        for row in rows
-    )
-    return (
-        f'<table role="table" class="stacks"><caption>{_text(caption)}</caption>'
-        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table>'
-    )
-
-
-def _cell(column: Column, content: str, *, first: bool) -> str:
-    style = f' class="{column.style}"' if column.style else ""
-    label = f' data-label="{_text(column.heading)}"'
-    if first:
-        return f'<th scope="row" role="rowheader"{style}>{content}</th>'
-    return f'<td role="cell"{style}{label}><div>{content}</div></td>' if content else "<td></td>"
 
 
 def _status(check: Check) -> str:
@@ -410,25 +361,4 @@ def _status(check: Check) -> str:
 
 
 def _badge(kind: str, words: str) -> str:
-    """A sign, a word and a colour; each of them is readable without the others."""
-    return f'<span class="badge {kind}"><span aria-hidden="true">{BADGES[kind][0]}</span> {_text(words)}</span>'
-
-
-def _code(text: str | None) -> str:
-    """A key path or a value. It may break after a dot, and in a long word after an underscore."""
-    words = [word.replace("_", "_<wbr>") if len(word) > LONG_WORD else word for word in _text(text or "").split(".")]
-    return f"<code>{'.<wbr>'.join(words)}</code>" if text else ""
-
-
-def _lines(text: str) -> str:
-    return "\n".join(_text(line) for line in text.strip().split("\n"))
-
-
-def _text(text: str) -> str:
-    """``text``, escaped for markup."""
-    return escape(visible(text))
-
-
-def _style() -> str:
-    with open(os.path.join(os.path.dirname(__file__), "page.css"), encoding="utf-8") as file:
-        return file.read()
+    return badge(kind, BADGES[kind][0], words)

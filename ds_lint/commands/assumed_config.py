@@ -1,0 +1,77 @@
+"""The run of ``ds-lint memory`` without a config: what the facts tell, and what is assumed beside them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ds_lint.commands.launched_configs import LaunchedConfig
+from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.semantics import configs
+
+if TYPE_CHECKING:
+    from ds_lint.facts import Facts
+    from ds_lint.knowledge.records import JsonObject
+    from ds_lint.session.session import Session
+
+NAME = "no config"
+_OPTIMIZER = "AdamW"
+
+
+def assumed_config(session: Session) -> LaunchedConfig:
+    """The config without offload at stage 0, from which a sweep makes all others."""
+    basis = session.context(os.path.join(os.curdir, "ds_config.json")).basis.but(policies=())
+    if basis.stack is None:
+        basis = basis.but(stack="trainer")
+    facts = basis.facts
+    if facts.training is None and facts.micro_batch is None:
+        facts = facts.copy()
+        facts.micro_batch = 1
+        basis = basis.but(facts=facts)
+    config = configs.from_dict(_config(facts), basis)
+    config.document.path = NAME
+    return LaunchedConfig(config)
+
+
+def needed(facts: Facts) -> str | None:
+    """What a run without a config lacks, in a sentence; None if it lacks nothing."""
+    lacks = [
+        option
+        for option, known in (("--model (or --parameters)", facts.model), ("--world-size", facts.world_size))
+        if known is None
+    ]
+    if not lacks:
+        return None
+    return (
+        "memory needs a config, or a file that launches training; to compare all stages without one, "
+        f"set {' and '.join(lacks)}"
+    )
+
+
+def assumptions(session: Session, one: LaunchedConfig) -> tuple[str, ...]:
+    """What is assumed of the run, with the options that say otherwise."""
+    given, facts = session.context(os.path.join(os.curdir, "ds_config.json")).basis, one.config.facts
+    assumed = []
+    if given.stack is None:
+        assumed.append(f"{LOADERS['trainer']} (--stack)")
+    if facts.training is None:
+        assumed.append(f"{_precision(facts)} (--trainer-args)")
+    if facts.named_optimizer is None and facts.training is None:
+        assumed.append(f"{_OPTIMIZER} (--optimizer)")
+    if given.facts.micro_batch is None and facts.training is None:
+        assumed.append("micro batch 1 for the figures (--micro-batch)")
+    return tuple(assumed)
+
+
+def _config(facts: Facts) -> JsonObject:
+    """With training arguments, all that they decide is theirs."""
+    zero = {"zero_optimization": {"stage": 0}}
+    if facts.training is not None:
+        sizes = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto")
+        return {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, **sizes, **zero}
+    return {_precision(facts): {"enabled": True}, "optimizer": {"type": _OPTIMIZER}, **zero}
+
+
+def _precision(facts: Facts) -> str:
+    """The 16-bit type that the GPU computes in."""
+    return "bf16" if facts.gpu is None or facts.gpu.supports_bf16 else "fp16"
