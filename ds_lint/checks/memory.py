@@ -269,12 +269,9 @@ def _advice(config: Config, needs: Needs) -> list[Advice]:
     if config.world_size is None or (config.facts.nodes is None and config.world_size > 1):
         return []
     from ds_lint.checks.acceptance import rejections
-    from ds_lint.memory.advice import advice
-    from ds_lint.memory.applied import Applied, known
-    from ds_lint.memory.capacity import capacity
+    from ds_lint.memory.applied import advised
 
-    wanted = needs.trained.setup
-    return advice(wanted, capacity(config.facts), Applied(config, wanted, rejections), **known(config, wanted))
+    return advised(config, needs.trained.setup, rejections)
 
 
 def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Shortage, needs: Needs) -> str:

@@ -65,9 +65,9 @@ def assumptions(session: Session, one: LaunchedConfig) -> tuple[str, ...]:
 
 def _config(facts: Facts) -> JsonObject:
     """With training arguments, all that they decide is theirs."""
-    zero = {"zero_optimization": {"stage": 0}}
+    zero: JsonObject = {"zero_optimization": {"stage": 0}}
     if facts.training is not None:
-        sizes = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto")
+        sizes: JsonObject = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto")
         return {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, **sizes, **zero}
     return {_precision(facts): {"enabled": True}, "optimizer": {"type": _OPTIMIZER}, **zero}
 

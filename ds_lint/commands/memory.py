@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.estimates import Wish, answer_of, complaint_of
+from ds_lint.commands.estimates import AnswerParts, answer_of, complaint_of
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
@@ -37,8 +37,8 @@ def memory(options: Options, own: MemoryOptions) -> int:
         if path is None:
             return _without_config(session, options, own)
         found = launched_configs(path, session)
-        wish = Wish(sweeps=own.sweep, grows=own.largest)
-        answers = _different(answer for one in found if (answer := answer_of(one, wish)) is not None)
+        parts = AnswerParts(sweeps=own.sweep, grows=own.largest)
+        answers = _different(answer for one in found if (answer := answer_of(one, parts)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
@@ -60,7 +60,7 @@ def _without_config(session: Session, options: Options, own: MemoryOptions) -> i
     one = assumed_config(session)
     if (lack := needed(one.config.facts)) is not None:
         return complain(lack)
-    answer = answer_of(one, Wish(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
+    answer = answer_of(one, AnswerParts(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
     if answer is None:
         return complain(complaint_of(one) or "")
     if own.plot is not None:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import NamedTuple
 
 from ds_lint.memory import changes as steps_of
-from ds_lint.memory.changes import Write
 from ds_lint.memory.estimate import estimate
 
 TYPE_CHECKING = False
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ds_lint.memory.capacity import Bound, Capacity
-    from ds_lint.memory.changes import Price, SetupChange, Step
+    from ds_lint.memory.changes import Price, SetupChange, Step, Write
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
 
@@ -57,24 +56,22 @@ class Advice(NamedTuple):
         return list(dict.fromkeys(price for change in self.changes for price in change.price))
 
 
-class Machine(NamedTuple):
-    """What the advice is for: the memory, whether the GPUs compute in bf16, and the setup with adapters, if there is one."""
-
-    capacity: Capacity
-    has_bf16: bool = True
-    adapted: Callable[[], TrainingSetup | None] = lambda: None
-
-
-def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = None, **known: object) -> list[Advice]:
+def advice(
+    setup: TrainingSetup,
+    capacity: Capacity,
+    applied: Apply | None = None,
+    *,
+    has_bf16: bool = True,
+    adapted: Callable[[], TrainingSetup | None] = lambda: None,
+) -> list[Advice]:
     """What makes a run likely fit, and then what makes it surely fit; nothing where it does already.
 
-    ``applied`` tells the setup of the run after changes, None if they leave a config that the stack rejects. ``known``
-    are the other fields of a ``Machine``.
+    ``applied`` tells the setup of the run after changes, None if they leave a config that the stack rejects.
+    ``has_bf16`` is whether the GPUs compute in bf16, ``adapted`` makes the setup that trains adapters, if there is one.
     """
-    machine = Machine(capacity, **known)  # type: ignore[arg-type]
     if not capacity.is_known or capacity.holds(now := estimate(setup)):
         return []
-    search = _Search(setup, applied or (lambda changes: changes[-1].setup), machine)
+    search = _Search(setup, applied or (lambda changes: changes[-1].setup), adapted, has_bf16=has_bf16)
     found: list[Advice] = []
     bounds: tuple[Bound, ...] = ("likely", "most")
     for bound in bounds:
@@ -114,14 +111,17 @@ def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
 class _Search:
     """The search for changes of one setup."""
 
-    def __init__(self, setup: TrainingSetup, applied: Apply, machine: Machine) -> None:
+    def __init__(
+        self, setup: TrainingSetup, applied: Apply, adapted: Callable[[], TrainingSetup | None], *, has_bf16: bool
+    ) -> None:
         self.setup = setup
         self.applied = applied
-        self.machine = machine
+        self.adapted = adapted
+        self.has_bf16 = has_bf16
 
     def sufficient(self, holds: Callable[[Estimate], bool]) -> list[Tried]:
         """All changes that suffice alone; if none does, the best combinations."""
-        steps = [step for step in STEPS if self.machine.has_bf16 or step not in _NOT_BF16]
+        steps = [step for step in STEPS if self.has_bf16 or step not in _NOT_BF16]
         alone = [tried for step in steps if (tried := self._tried((step,), holds)) is not None]
         if alone:
             return alone
@@ -129,7 +129,7 @@ class _Search:
         if found is not None and len(found[0]) <= _FEW:
             return [found]
         far = [found] if found is not None else [self._first(ladders, steps, holds) for ladders in (_HERE, _MORE)]
-        adapted = steps_of.adapters(self.machine.adapted())
+        adapted = steps_of.adapters(self.adapted())
         return [tried for tried in (*far, self._first(_with(adapted), [adapted, *steps], holds)) if tried is not None]
 
     def _first(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ds_lint.memory.capacity import Capacity
 from ds_lint.memory.estimate import estimate
 from ds_lint.memory.largest import LargestSizes, micro_batch
 from ds_lint.memory.setup import Offload
@@ -17,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ds_lint.memory.capacity import Bound, Capacity
+    from ds_lint.memory.capacity import Bound
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.largest import Largest
     from ds_lint.memory.setup import TrainingSetup
@@ -27,6 +28,7 @@ CPU = Offload("cpu", is_pinned=True)
 # With the defaults of ``deepspeed/runtime/zero/offload_config.py``.
 OPTIMIZER_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=4)
 PARAMETERS_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=5, buffer_size=10**8, kept=10**9)
+_UNKNOWN = Capacity()
 _COMMUNICATES_MORE = 3  # the stage that gathers parameters in each pass
 
 
@@ -99,7 +101,7 @@ if TYPE_CHECKING:
 
 def sweep(
     setup: TrainingSetup,
-    capacity: Capacity,
+    capacity: Capacity = _UNKNOWN,
     checkpointing: Sequence[bool] = (False, True),
     *,
     is_config: bool = True,
@@ -160,7 +162,7 @@ def at_stage(setup: TrainingSetup, stage: int) -> TrainingSetup:
     )
 
 
-def _kept(now: Offload | None, usual: Offload, is_offloaded: bool) -> Offload | None:  # noqa: FBT001 - one question
+def _kept(now: Offload | None, usual: Offload, is_offloaded: bool) -> Offload | None:
     if not is_offloaded:
         return None
     return now if now is not None and now.device == usual.device else usual
@@ -194,7 +196,7 @@ def _ranked(rows: list[SweepRow], capacity: Capacity) -> list[SweepRow]:
     places: list[dict[int, int]] = []
     for kind, bound in enumerate(bounds):
         fitting = [row for row in rows if _fits(row, capacity, bound)]
-        fitting.sort(key=lambda row: _slowness(row, kind))  # noqa: B023 - sorted at once
+        fitting.sort(key=lambda row: _slowness(row, kind))
         places.append({id(row): place for place, row in enumerate(fitting, 1)})
     likely, surely = places
     ranked = sorted(rows, key=lambda row: (likely.get(id(row), len(rows) + 1), _slowness(row, 0)))

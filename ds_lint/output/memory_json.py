@@ -70,8 +70,8 @@ def _least_ranks(answer: Answer) -> Json:
         return {}
     if not answer.capacity.is_in_reach(least.estimate, "likely"):
         return {"needs_at_least": None}
-    setup = answer.least_ranks.estimate.setup
-    found = _advice(answer.least_ranks, is_whole=not answer.left_out)
+    setup = least.estimate.setup
+    found = _advice(least, is_whole=not answer.left_out)
     return {"needs_at_least": {"ranks": setup.ranks, "nodes": setup.nodes, **found}}
 
 

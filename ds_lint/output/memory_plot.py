@@ -57,9 +57,8 @@ def bars(answer: Answer) -> list[Bar]:
     """The bars of the setup, and of every row of a sweep; of the host only if it holds anything."""
     setups = [("this config", answer.estimate)] if not answer.rows else []
     for row in answer.rows:
-        offload = f", {' and '.join(row.offload)} offload" if row.offload else ""
         mark = " (this config)" if row.is_chosen else ""
-        setups.append((f"stage {row.stage}{offload}{mark}", row.estimate))
+        setups.append((f"{row.words.removeprefix('ZeRO ')}{mark}", row.estimate))
     found = [bar for label, estimate in setups for bar in _bars(label, estimate, answer)]
     return sorted(found, key=lambda bar: bar.place != "per GPU")
 

@@ -264,7 +264,7 @@ def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None
 
 
 def _advice(answer: Answer, terminal: Terminal) -> Iterator[str]:
-    """What makes it likely fit, and what makes it surely fit: each change with what the run then takes, and its price."""
+    """What makes it likely fit, and what makes it surely fit: what the run then takes, what to write, and the price."""
     what = "what is counted" if answer.left_out else "it"
     for is_sure, how in ((False, "likely"), (True, "surely")):
         found = [one for one in answer.advice if one.is_sure is is_sure]
