@@ -6,7 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from ds_lint.commands.launched_configs import LaunchedConfig
+from ds_lint.diagnostics.amounts import GIB
 from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.memory.capacity import USUAL_HOST
 from ds_lint.semantics import configs
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ def assumptions(session: Session, one: LaunchedConfig) -> tuple[str, ...]:
         assumed.append(f"{_OPTIMIZER} (--optimizer)")
     if given.facts.micro_batch is None and facts.training is None:
         assumed.append("micro batch 1 for the figures (--micro-batch)")
+    if facts.gpu is not None and facts.host_memory is None:
+        assumed.append(f"at most {USUAL_HOST // GIB} GiB of host memory for each GPU (--host-memory)")
     return tuple(assumed)
 
 

@@ -394,6 +394,10 @@ def _fastest(answer: Answer, terminal: Terminal) -> Iterator[str]:
     if answer.capacity.gpu is None:
         return
     places = (("likely", 0), ("surely", 1))
+    if any(row.largest is not None for row in answer.rows):
+        named = "micro batch, length and model" if answer.rows[0].sizes.parameters is not None else "micro batch"
+        text = f"{named}: the largest that likely fits, and in brackets the largest that surely does"
+        yield from wrap(text, terminal.width, taken=0, indent=2)
     yield ""
     for word, place in places if not answer.left_out else places[:1]:
         row = next((row for row in answer.rows if row.places[place] == 1), None)
