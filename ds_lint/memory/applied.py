@@ -91,7 +91,9 @@ def adapted(config: Config, setup: TrainingSetup) -> TrainingSetup | None:
     )
 
 
-def advised(config: Config, setup: TrainingSetup, rejections: Callable[[Config], set[str]]) -> list[Advice]:
+def advised(
+    config: Config, setup: TrainingSetup, rejections: Callable[[Config], set[str]], most: int | None = None
+) -> list[Advice]:
     """What makes the run of a config fit on the machine that the facts tell of."""
     gpu = config.facts.gpu
     return advice(
@@ -99,5 +101,6 @@ def advised(config: Config, setup: TrainingSetup, rejections: Callable[[Config],
         capacity(config.facts),
         Applied(config, setup, rejections),
         has_bf16=gpu is None or gpu.supports_bf16,
-        adapted=lambda: adapted(config, setup),
+        adapted=lambda: adapted(config, setup) if most is None else None,
+        most=most,
     )
