@@ -105,7 +105,7 @@ CHECKPOINTED = {**FLAGS, "per_device_train_batch_size": 1, "gradient_checkpointi
             {**PLAIN, **zero(2)}, None, 4096, ("26.8GB",),
             {
                 *("ZeRO stage 3", "activation checkpointing", "optimizer offload to the CPU", "micro batch 2"),
-                *("micro batch 1", "smaller buckets", "LoRA adapters"),
+                *("micro batch 1", "smaller buckets"),
             },
         ),
         (
@@ -119,7 +119,7 @@ CHECKPOINTED = {**FLAGS, "per_device_train_batch_size": 1, "gradient_checkpointi
             {**AUTO, **zero(2, offload_optimizer={"pin_memory": False})}, FLAGS, 4096, ("27GB",),
             {
                 *("ZeRO stage 3", "activation checkpointing", "optimizer offload to the CPU", "micro batch 2"),
-                *("micro batch 1", "smaller buckets", "LoRA adapters", "fused attention"),
+                *("micro batch 1", "smaller buckets"),
             },
         ),
         (

@@ -519,3 +519,29 @@ def test_torch_is_not_imported(project: Path):
         cwd=project, env=clean_environment(), capture_output=True, encoding="utf-8", check=False,
     )  # fmt: skip
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_who_has_one_small_gpu_is_shown_adapters(described, project):
+    """With a T4, the whole model needs five changes, and nothing in bf16 or on other machines is advised."""
+    options = ("--model", "model", "--world-size", "1", "--stack", "deepspeed", "--gpu", "T4")
+    write_into(project)({"half.json": {**ZERO_2, "bf16": {"enabled": False}, "fp16": {"enabled": True}}})
+    found = described("half.json", *options, "--sequence-length", "1024")
+    adapted = next(one for one in found["advice"] if "LoRA adapters" in one["change"])
+    assert {"kind": "saving", "words": "adapters are saved, which are loaded with the model or merged into it"} in (
+        adapted["price"]
+    )
+    assert "bf16" not in json.dumps(found["advice"])
+    assert "ranks" not in json.dumps([one["change"] for one in found["advice"]])
+
+
+def test_what_nothing_makes_fit_is_told_what_it_needs(memory, described):
+    options = ("--parameters", "70B", "--world-size", "1", "--stack", "deepspeed", "--gpu", "T4")
+    options = (*options, "--host-memory", "64GB", "--sequence-length", "512", "--micro-batch", "1")
+    found = described("ds.json", *options)
+    assert found["advice"] == []
+    assert found["needs_at_least"]["ranks"] > 8
+    assert found["needs_at_least"]["rank_bytes"]["likely"] <= 16 * 2**30
+    said = " ".join(memory("ds.json", *options).out.split())
+    assert (
+        f"Nothing within reach makes it fit. It likely needs {found['needs_at_least']['ranks']} such GPUs on " in said
+    )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Apply: TypeAlias = Callable[[Sequence[SetupChange]], TrainingSetup | None]
     Tried: TypeAlias = tuple[tuple[SetupChange, ...], Estimate]
 
-_FEW = 3  # changes; adapters are worth a thought before more of them
+_FEW, _FEW_RANKS = 3, 4  # changes, beyond which adapters are worth a thought, and ranks up to which they are
 _NOT_BF16 = (steps_of.low_precision_states,)  # what a GPU without bf16 cannot do
 
 
@@ -157,16 +157,26 @@ class _Plans:
         return self._changes[key]
 
     def _up_to_the_first(self, steps: Sequence[Step], capacity: Capacity, bound: Bound) -> list[Step] | None:
-        taken: list[Step] = []
+        """The steps up to the first that suffices: each takes less than the one before, if not of the host."""
+        taken: list[tuple[Step, TrainingSetup]] = []
         setup = self.setup
         for step in steps:
-            possible = list(step(setup))
-            if possible:
-                taken.append(step)
+            if possible := list(step(setup)):
                 setup = possible[-1].setup
-                if capacity.is_in_reach(estimate(setup), bound):
-                    return taken
-        return None
+                taken.append((step, setup))
+        if not taken:
+            return None
+
+        def holds(one: tuple[Step, TrainingSetup]) -> bool:
+            return capacity.is_in_reach(estimate(one[1]), bound)
+
+        if holds(taken[-1]):
+            first = bisect_left(taken, True, key=holds)
+        elif not capacity._replace(host=None).holds(estimate(setup), bound):  # it is the GPU that is too small
+            return None
+        else:
+            first = next((place for place, one in enumerate(taken) if holds(one)), len(taken))
+        return [step for step, _ in taken[: first + 1]] if first < len(taken) else None
 
     def _farthest(self, steps: Sequence[Step]) -> list[SetupChange] | None:
         """The changes of steps one after the other, each as far as it goes; None if one changes nothing."""
@@ -208,7 +218,7 @@ class _Search:
         found = self._first(_LADDERS)
         if found is not None:
             yield found
-            if len(found[0]) <= _FEW:
+            if len(found[0]) <= _FEW or self.plans.setup.ranks > _FEW_RANKS:
                 return
         else:
             for ladders in (_HERE, _MORE):
