@@ -69,7 +69,7 @@ class Sources(OptionRecord):
     attention: str | None = option("samples", "how attention is computed, as transformers names it", choices=ATTENTIONS)
     activation_checkpointing: bool | None = option("samples", "whether activations are computed again in backward")
     optimizer: str | None = option(
-        "samples", "the optimizer, by its type in a config or as --optim of the Trainer, such as adamw_bnb_8bit",
+        "updates", "the optimizer, by its type in a config or as --optim of the Trainer, such as adamw_bnb_8bit",
         metavar="NAME",
     )  # fmt: skip
 
