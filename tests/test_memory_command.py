@@ -545,3 +545,11 @@ def test_what_nothing_makes_fit_is_told_what_it_needs(memory, described):
     assert (
         f"Nothing within reach makes it fit. It likely needs {found['needs_at_least']['ranks']} such GPUs on " in said
     )
+
+
+def test_the_largest_model_needs_no_model(described):
+    found = described("--world-size", "8", "--gpu", "A100-80GB", "--host-memory", "1000GB", "--largest")
+    assert found["assumed"][0] == "7 billion parameters for the figures (--model)"
+    sizes = {(row["stage"], row["device"]): row["largest_parameters"]["likely"] for row in found["sweep"]}
+    assert sizes[0, None] < sizes[1, None] < sizes[2, None] < sizes[3, None] < sizes[3, "nvme"]
+    assert all(row["largest_sequence_length"]["likely"] is None for row in found["sweep"])

@@ -57,7 +57,7 @@ def _without_config(session: Session, options: Options, own: MemoryOptions) -> i
     """Compare all stages for the run that the facts describe."""
     from ds_lint.commands.assumed_config import assumed_config, assumptions, needed
 
-    one = assumed_config(session)
+    one = assumed_config(session, asks_for_model=own.largest)
     if (lack := needed(one.config.facts)) is not None:
         return complain(lack)
     answer = answer_of(one, AnswerParts(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))

@@ -32,6 +32,7 @@ _WORDS = {  # by whether a run fits
     None: ("may fit", SEVERITY["warning"]),
 }
 _SHOWN = 4  # changes that suffice alone
+_GROWN = (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters"))
 _LABELS = {"live": "live parameters", "page_locked": "page-locked memory"}
 
 
@@ -394,9 +395,9 @@ def _fastest(answer: Answer, terminal: Terminal) -> Iterator[str]:
     if answer.capacity.gpu is None:
         return
     places = (("likely", 0), ("surely", 1))
-    if any(row.largest is not None for row in answer.rows):
-        named = "micro batch, length and model" if answer.rows[0].sizes.parameters is not None else "micro batch"
-        text = f"{named}: the largest that likely fits, and in brackets the largest that surely does"
+    grown = [title for title, name in _GROWN if any(getattr(row.sizes, name) is not None for row in answer.rows)]
+    if grown:
+        text = f"{', '.join(grown)}: the largest that likely fits, and in brackets the largest that surely does"
         yield from wrap(text, terminal.width, taken=0, indent=2)
     yield ""
     for word, place in places if not answer.left_out else places[:1]:
@@ -458,7 +459,7 @@ def _sweep_columns(answer: Answer) -> list[_SweepColumn]:
     if any(row.checkpointing is not None for row in rows):
         words = {None: "?", True: "on", False: "off"}
         columns.append(_SweepColumn("checkpointing", [words[row.checkpointing] for row in rows], is_number=False))
-    for title, name in (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters")):
+    for title, name in _GROWN:
         found = [getattr(row.sizes, name) for row in rows]
         if any(one is not None for one in found):
             columns.append(_SweepColumn(title, [_pair(one, is_whole=is_whole) for one in found]))
