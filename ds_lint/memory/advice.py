@@ -218,7 +218,7 @@ class _Search:
         found = self._first(_LADDERS)
         if found is not None:
             yield found
-            if len(found[0]) <= _FEW or self.plans.setup.ranks > _FEW_RANKS:
+            if self.plans.setup.ranks > _FEW_RANKS or (len(found[0]) <= _FEW and not _is_slow(found[0][-1].setup)):
                 return
         else:
             for ladders in (_HERE, _MORE):
@@ -263,6 +263,12 @@ class _Search:
             if made is not None and self.capacity.is_in_reach(needed := estimate(made), self.bound):
                 return changes, needed
         return None
+
+
+def _is_slow(setup: TrainingSetup) -> bool:
+    """Whether parameters, or anything on NVMe, are moved in each step."""
+    offload = setup.optimizer_offload
+    return setup.parameter_offload is not None or (offload is not None and offload.device == "nvme")
 
 
 def _order(step: Step) -> int:

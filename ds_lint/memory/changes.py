@@ -283,7 +283,7 @@ def _doubled(setup: TrainingSetup, most: int) -> Iterator[SetupChange]:
             setup._replace(ranks=ranks, nodes=nodes),
             tuple(writes),
             (
-                Price("hardware", f"{ranks - setup.ranks} more GPUs"),
+                Price("hardware", "1 more GPU" if ranks == setup.ranks + 1 else f"{ranks - setup.ranks} more GPUs"),
                 Price("result", "the batch grows with the ranks unless accumulation steps become fewer"),
             ),
         )
