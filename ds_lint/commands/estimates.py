@@ -56,6 +56,8 @@ def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
         wanted = wanted._replace(uses_zero_init=True)
     found, there = estimate(wanted), capacity(config.facts)
     advice = _advice(config, wanted, there) if is_config else []
+    rows = _rows(config, wanted, there, parts) if parts.sweeps else []
+    has_way = advice if is_config else any(place is not None for row in rows for place in row.places)
     return Answer(
         name=os.path.normpath(shown(config.document.path)),
         launch=os.path.normpath(one.origin) if one.origin is not None else None,
@@ -64,8 +66,8 @@ def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
         estimate=found,
         capacity=there,
         advice=tuple(advice),
-        least_ranks=None if advice else _least_ranks(wanted, found, there),
-        rows=tuple(_rows(config, wanted, there, parts)) if parts.sweeps else (),
+        least_ranks=None if has_way else _least_ranks(wanted, found, there),
+        rows=tuple(rows),
         left_out=tuple(_left_out(config, found)),
         largest=_largest(wanted, there, _SizedModels(config)) if parts.grows and is_config else None,
         assumed=parts.assumed,

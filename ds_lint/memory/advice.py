@@ -98,8 +98,8 @@ def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
     for offloads in ((), (steps_of.optimizer_offload, steps_of.parameter_offload)):
         changes: list[SetupChange] = []
         now = setup
-        for step in (*_IN_PLACE, *offloads):
-            if possible := list(step(now)):
+        for step in sorted((*_IN_PLACE, *offloads), key=_order):
+            if step is not steps_of.stage_2 and (possible := list(step(now))):
                 changes.append(possible[-1])
                 now = possible[-1].setup
         possible = list(steps_of.any_ranks(now))

@@ -85,6 +85,7 @@ def _unwritten(answer: Answer, assumed: tuple[str, ...]) -> Json:
         "assumed": list(assumed),
         "capacity": answer.capacity._asdict(),
         "left_out": list(answer.left_out),
+        **_least_ranks(answer),
         "sweep": [_row(row, answer) for row in answer.rows],
     }
 

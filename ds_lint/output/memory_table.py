@@ -402,6 +402,9 @@ def _fastest(answer: Answer, terminal: Terminal) -> Iterator[str]:
     yield ""
     for word, place in places if not answer.left_out else places[:1]:
         row = next((row for row in answer.rows if row.places[place] == 1), None)
+        if row is None and answer.least_ranks is not None:
+            yield from wrap(_needed(answer), terminal.width, taken=0, indent=2)
+            return
         if row is None:
             yield f"nothing {word} fits"
             continue
