@@ -98,3 +98,11 @@ def test_if_nothing_fits_nothing_is_written(folder, capsys):
 def test_what_it_needs_is_said(folder, capsys, arguments, said):
     assert parse(["init", "--fit", *arguments]) == 2
     assert capsys.readouterr().err == f"ds-lint: {said}\n"
+
+
+def test_who_does_without_checkpointing_gets_a_config_that_fits_so(folder, capsys):
+    arguments = ("init", "--fit", *FACTS, "--gpu", "H200", "--sequence-length", "1024", "--no-activation-checkpointing")
+    assert parse([*arguments, "--attention", "sdpa"]) == 0
+    said = capsys.readouterr().out
+    assert "and activation checkpointing" not in said
+    assert " --gradient_checkpointing False" in said

@@ -124,17 +124,17 @@ def test_a_run_that_does_not_fit_has_status_1_and_gets_advice(memory, described)
     said = memory("ds.json", *FACTS, "--gpu-memory", "33.8GB")
     assert said.status == 1
     assert "does not fit: the GPU has 33.8 GiB, but the run takes at least " in said.out
-    assert "\n  ZeRO stage 3, optimizer offload to the CPU: " in said.out
-    assert '\n      zero_optimization.stage = 3\n      zero_optimization.offload_optimizer.device = "cpu"\n' in said.out
+    assert "\nThis makes what is counted surely fit:\n  ZeRO stage 3, smaller buckets" in said.out
+    assert "\n      zero_optimization.stage = 3\n      zero_optimization.reduce_bucket_size = 50000000\n" in said.out
+    assert "\n      speed: parameters are gathered in each pass" in said.out
+    assert "\n      saving: whole weights are saved only with stage3_gather_16bit_weights_on_model_save\n" in said.out
     found = described("ds.json", *FACTS, "--gpu-memory", "33.8GB")
     assert found["fits"]["gpu"] is False
-    first = next(one for one in found["advice"] if one["change"] == "ZeRO stage 3, optimizer offload to the CPU")
-    assert first["writes"] == [
-        {"place": "config", "key": "zero_optimization.stage", "value": 3},
-        {"place": "config", "key": "zero_optimization.offload_optimizer.device", "value": "cpu"},
-    ]
-    assert first["rank_bytes"]["most"] <= 33.8 * 2**30 < found["rank"]["total"]["bytes"]["least"]
-    assert all(one["rank_bytes"]["most"] <= 33.8 * 2**30 for one in found["advice"])
+    first, *_ = found["advice"]
+    assert first["writes"][0] == {"place": "config", "key": "zero_optimization.stage", "value": 3}
+    assert {price["kind"] for price in first["price"]} == {"speed", "saving"}
+    assert not any(one["is_sure"] for one in found["advice"])  # activations are not counted
+    assert all(one["rank_bytes"]["likely"] <= 33.8 * 2**30 for one in found["advice"])
 
 
 def test_the_host_counts_too(memory, described):
@@ -373,6 +373,9 @@ def test_options_win_over_the_launch(described):
         (("ds.json", *FACTS, "--micro-batch", "0"), "--micro-batch: '0' is not a whole number of at least 1"),
         (("ds.json", *FACTS, "--plot", "a.pdf"), "--plot writes .svg, .html or .png, or text on standard output"),
         (("ds.json", *FACTS, "--plot", "-", "--output-format", "json"), "--plot - prints text, not JSON; write the "),
+        ((), "memory needs a config, or a file that launches training; to compare all stages without one, set --mo"),
+        (("--model", "model"), "memory needs a config, or a file that launches training; to compare all stages "),
+        (("ds.json", *FACTS, "--attention", "fast"), "--attention: unknown value fast; choose from eager, sdpa, "),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_sentence_and_status_2(memory, arguments, said):
@@ -384,18 +387,117 @@ def test_wrong_usage_is_one_sentence_and_status_2(memory, arguments, said):
 
 def test_a_sweep_has_every_stage_and_offload(memory, described):
     found = described("ds.json", *FACTS, "--gpu-memory", "24GB", "--sweep")
-    rows = {(row["stage"], tuple(row["offload"])): row for row in found["sweep"]}
-    assert sorted(rows) == [
-        *((0, ()), (1, ()), (1, ("optimizer",)), (2, ()), (2, ("optimizer",))),
-        *((3, ()), (3, ("optimizer",)), (3, ("optimizer", "param"))),
-    ]
-    assert [key for key, row in rows.items() if row["is_chosen"]] == [(2, ())]
-    assert rows[2, ()]["rank_bytes"] == found["rank"]["total"]["bytes"]
-    assert rows[0, ()]["rank_bytes"]["least"] > rows[2, ()]["rank_bytes"]["least"] > rows[3, ()]["rank_bytes"]["least"]
+    rows = {(row["stage"], tuple(row["offload"]), row["device"]): row for row in found["sweep"]}
+    both = ("optimizer", "param")
+    assert rows.keys() == {
+        *((stage, (), None) for stage in (0, 1, 2, 3)),
+        *((stage, ("optimizer",), "cpu") for stage in (1, 2, 3)),
+        *((3, both, device) for device in ("cpu", "nvme")),
+    }
+    assert [key for key, row in rows.items() if row["is_chosen"]] == [(2, (), None)]
+    assert rows[2, (), None]["rank_bytes"] == found["rank"]["total"]["bytes"]
+    least = [rows[stage, (), None]["rank_bytes"]["least"] for stage in (0, 2, 3)]
+    assert least == sorted(least, reverse=True)
     lines = memory("ds.json", *FACTS, "--gpu-memory", "24GB", "--sweep").out.splitlines()
     assert [line for line in lines if line.startswith(">")] == [
         line for line in lines if line.startswith(">     2  none")
     ]
+
+
+FITTED = ("--model", "model", "--world-size", "8", "--gpu", "A100-80GB", "--sequence-length", "4096")
+
+
+def test_without_a_config_all_stages_are_compared(memory, described):
+    found = described(*FITTED)
+    assert found["path"] is None
+    assert found["assumed"][0] == "the Trainer (--stack)"
+    assert "stage" not in found["setup"]
+    assert found["setup"]["micro_batch"] == 1
+    assert len(found["sweep"]) == 18
+    assert not any(row["is_chosen"] for row in found["sweep"])
+    assert [row["rank"]["likely"] for row in found["sweep"]][:2] == [1, 2]
+    assert {row["checkpointing"] for row in found["sweep"]} == {True, False}
+    for row in found["sweep"]:
+        assert row["largest_micro_batch"]["likely"] >= row["largest_micro_batch"]["surely"]
+        assert (row["rank"]["likely"] is not None) == (row["largest_micro_batch"]["likely"] > 0)
+    said = memory(*FITTED)
+    assert (said.status, said.err) == (0, "")
+    assert "  assumed: the Trainer (--stack), bf16 (--trainer-args), AdamW (--optimizer), micro batch 1" in said.out
+    assert said.out.splitlines()[-2].startswith("fastest that likely fits: ZeRO stage ")
+    assert said.out.splitlines()[-1].startswith("fastest that surely fits: ZeRO stage ")
+
+
+def test_the_row_of_a_sweep_is_what_its_config_takes(described, project):
+    """The config that a row stands for, written."""
+    options = ("--stack", "deepspeed", "--optimizer", "adamw", "--activation-checkpointing")
+    config = {"bf16": {"enabled": True}, "zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 1}
+    write_into(project)({"two.json": config})
+    rows = described(*FITTED, *options)["sweep"]
+    assert {row["checkpointing"] for row in rows} == {True}
+    row = next(row for row in rows if (row["stage"], row["offload"]) == (2, []))
+    found = described("two.json", *FITTED, *options)
+    assert row["rank_bytes"] == found["rank"]["total"]["bytes"]
+    size = row["largest_micro_batch"]["likely"]
+    fits = described("two.json", *FITTED, *options, "--micro-batch", str(size))
+    beyond = described("two.json", *FITTED, *options, "--micro-batch", str(size + 1))
+    assert fits["rank"]["total"]["bytes"]["likely"] <= 80 * 2**30 < beyond["rank"]["total"]["bytes"]["likely"]
+
+
+def test_a_sweep_for_a_t4_is_in_fp16(described):
+    found = described("--model", "model", "--world-size", "8", "--gpu", "T4")
+    assert found["setup"]["dtype"] == "fp16"
+    assert "bf16" not in json.dumps(found)
+
+
+def test_without_a_gpu_a_sweep_has_figures_and_no_places(memory, described):
+    found = described("--model", "model", "--world-size", "8", "--sequence-length", "4096")
+    assert {tuple(row["rank"].values()) for row in found["sweep"]} == {(None, None)}
+    assert {tuple(row["largest_micro_batch"].values()) for row in found["sweep"]} == {(None, None)}
+    assert "fit" not in memory("--model", "model", "--world-size", "8").out
+
+
+def test_training_arguments_decide_without_a_config(described):
+    arguments = "--fp16 True --per_device_train_batch_size 3 --gradient_checkpointing True --output_dir out"
+    found = described("--model", "model", "--world-size", "8", "--trainer-args", arguments)
+    assert (found["setup"]["dtype"], found["setup"]["micro_batch"]) == ("fp16", 3)
+    assert found["assumed"] == ["the Trainer (--stack)"]
+
+
+def test_what_the_run_may_grow_to_fits(memory, described):
+    run = ("ds.json", "--world-size", "8", "--stack", "deepspeed", "--gpu", "A100-80GB", "--activation-checkpointing")
+    run = (*run, "--attention", "sdpa")
+    model, length = ("--model", "model"), ("--sequence-length", "2048")
+    found = described(*run, *model, *length, "--largest")["largest"]
+    assert all(one["likely"] >= one["surely"] > 0 for one in found.values())
+    surely = {name: str(one["surely"]) for name, one in found.items()}
+    for grown in (
+        (*model, *length, "--micro-batch", surely["micro_batch"]),
+        (*model, "--sequence-length", surely["sequence_length"]),
+        ("--parameters", surely["parameters"], *length),
+    ):
+        assert described(*run, *grown)["fits"]["gpu"] is True
+    said = memory(*run, *model, *length, "--largest").out
+    assert f"largest that fits, each alone: micro batch {found['micro_batch']['likely']} (surely " in said
+
+
+@pytest.mark.parametrize(
+    ("option", "changed"),
+    [
+        (("--attention", "eager"), "more"),
+        (("--no-activation-checkpointing",), "more"),
+        (("--optimizer", "SGD"), "less"),
+        (("--micro-batch", "1"), "less"),
+    ],
+)
+def test_what_the_user_says_wins(described, option, changed):
+    """The launch checkpoints, with Adam by default, and the kind of attention is not known."""
+    before, after = described("run.sh:2"), described("run.sh:2", *option)
+    kind = "host" if "--optimizer" in option else "rank"
+    sizes = [
+        (found["host"]["bytes"] if kind == "host" else found["rank"]["total"]["bytes"])["likely"]
+        for found in (before, after)
+    ]
+    assert sizes[1] > sizes[0] if changed == "more" else sizes[1] < sizes[0]
 
 
 def test_an_open_precision_is_taken_for_16_bit_and_said(memory):
@@ -427,3 +529,37 @@ def test_torch_is_not_imported(project: Path):
         cwd=project, env=clean_environment(), capture_output=True, encoding="utf-8", check=False,
     )  # fmt: skip
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_who_has_one_small_gpu_is_shown_adapters(described, project):
+    """With a T4, the whole model needs five changes, and nothing in bf16 or on other machines is advised."""
+    options = ("--model", "model", "--world-size", "1", "--stack", "deepspeed", "--gpu", "T4")
+    write_into(project)({"half.json": {**ZERO_2, "bf16": {"enabled": False}, "fp16": {"enabled": True}}})
+    found = described("half.json", *options, "--sequence-length", "1024")
+    adapted = next(one for one in found["advice"] if "LoRA adapters" in one["change"])
+    assert {"kind": "saving", "words": "adapters are saved, which are loaded with the model or merged into it"} in (
+        adapted["price"]
+    )
+    assert "bf16" not in json.dumps(found["advice"])
+    assert "ranks" not in json.dumps([one["change"] for one in found["advice"]])
+
+
+def test_what_nothing_makes_fit_is_told_what_it_needs(memory, described):
+    options = ("--parameters", "70B", "--world-size", "1", "--stack", "deepspeed", "--gpu", "T4")
+    options = (*options, "--host-memory", "64GB", "--sequence-length", "512", "--micro-batch", "1")
+    found = described("ds.json", *options)
+    assert found["advice"] == []
+    assert found["needs_at_least"]["ranks"] > 8
+    assert found["needs_at_least"]["rank_bytes"]["likely"] <= 16 * 2**30
+    said = " ".join(memory("ds.json", *options).out.split())
+    assert (
+        f"Nothing within reach makes it fit. It likely needs {found['needs_at_least']['ranks']} such GPUs on " in said
+    )
+
+
+def test_the_largest_model_needs_no_model(described):
+    found = described("--world-size", "8", "--gpu", "A100-80GB", "--host-memory", "1000GB", "--largest")
+    assert found["assumed"][0] == "7 billion parameters for the figures (--model)"
+    sizes = {(row["stage"], row["device"]): row["largest_parameters"]["likely"] for row in found["sweep"]}
+    assert sizes[0, None] < sizes[1, None] < sizes[2, None] < sizes[3, None] < sizes[3, "nvme"]
+    assert all(row["largest_sequence_length"]["likely"] is None for row in found["sweep"])

@@ -28,7 +28,7 @@ ZERO = "zero_optimization"
 _16_BIT = 2  # bytes
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save")
 _ROOM = 0.95  # share of a node's memory that a run is likely to find free: the system has the rest
-_SHOWN = 3  # changes that make a run fit
+_SHOWN = 2  # changes that make a run fit: likely and surely, or two of one kind
 _SMALLEST = 0.01  # share of the figure above which a part is named
 _PHASES = {"initialization": " while it is initialized", "step": "", "saving": " while it saves"}
 
@@ -269,12 +269,9 @@ def _advice(config: Config, needs: Needs) -> list[Advice]:
     if config.world_size is None or (config.facts.nodes is None and config.world_size > 1):
         return []
     from ds_lint.checks.acceptance import rejections
-    from ds_lint.memory.advice import advice
-    from ds_lint.memory.applied import Applied, known
-    from ds_lint.memory.capacity import capacity
+    from ds_lint.memory.applied import advised
 
-    wanted = needs.trained.setup
-    return advice(wanted, capacity(config.facts), Applied(config, wanted, rejections), **known(config, wanted))
+    return advised(config, needs.trained.setup, rejections, most=_SHOWN)
 
 
 def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Shortage, needs: Needs) -> str:
@@ -291,7 +288,7 @@ def _ways(config: Config, advice: list[Advice]) -> Iterator[str]:
     known = [name for name, one in (("GPU", config.facts.gpu), ("host", config.facts.host_memory)) if one]
     where = f" the {known[0]}" if len(known) == 1 else ""  # of the other one the memory is not known
     kinds = [[one for one in advice if one.is_sure is is_sure] for is_sure in (False, True)]
-    shown = _SHOWN - sum(map(bool, kinds))
+    shown = _SHOWN // max(1, sum(map(bool, kinds)))
     for found, fits in zip(kinds, ("is likely to fit", "fits" if not kinds[0] else "surely fits"), strict=True):
         ways = [
             f"{one.words} ({gibibytes(one.estimate.gpu_bytes.likely)} per GPU, "

@@ -6,7 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from ds_lint.commands.launched_configs import LaunchedConfig
+from ds_lint.diagnostics.amounts import GIB
 from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.facts.parameter_count import stand_in
+from ds_lint.memory.capacity import USUAL_HOST
 from ds_lint.semantics import configs
 
 if TYPE_CHECKING:
@@ -16,10 +19,14 @@ if TYPE_CHECKING:
 
 NAME = "no config"
 _OPTIMIZER = "AdamW"
+_PARAMETERS = 7 * 10**9
 
 
-def assumed_config(session: Session) -> LaunchedConfig:
-    """The config without offload at stage 0, from which a sweep makes all others."""
+def assumed_config(session: Session, *, asks_for_model: bool) -> LaunchedConfig:
+    """The config without offload at stage 0, from which a sweep makes all others.
+
+    Who asks for the largest model need not name one.
+    """
     basis = session.context(os.path.join(os.curdir, "ds_config.json")).basis.but(policies=())
     if basis.stack is None:
         basis = basis.but(stack="trainer")
@@ -27,7 +34,10 @@ def assumed_config(session: Session) -> LaunchedConfig:
     if facts.training is None and facts.micro_batch is None:
         facts = facts.copy()
         facts.micro_batch = 1
-        basis = basis.but(facts=facts)
+    if facts.model is None and asks_for_model:
+        facts = facts.copy()
+        facts.model = stand_in(_PARAMETERS)
+    basis = basis.but(facts=facts)
     config = configs.from_dict(_config(facts), basis)
     config.document.path = NAME
     return LaunchedConfig(config)
@@ -37,7 +47,10 @@ def needed(facts: Facts) -> str | None:
     """What a run without a config lacks, in a sentence; None if it lacks nothing."""
     lacks = [
         option
-        for option, known in (("--model (or --parameters)", facts.model), ("--world-size", facts.world_size))
+        for option, known in (
+            ("--model (or --parameters; or --largest, for the largest model)", facts.model),
+            ("--world-size", facts.world_size),
+        )
         if known is None
     ]
     if not lacks:
@@ -52,6 +65,8 @@ def assumptions(session: Session, one: LaunchedConfig) -> tuple[str, ...]:
     """What is assumed of the run, with the options that say otherwise."""
     given, facts = session.context(os.path.join(os.curdir, "ds_config.json")).basis, one.config.facts
     assumed = []
+    if given.facts.model is None:
+        assumed.append(f"{_PARAMETERS // 10**9} billion parameters for the figures (--model)")
     if given.stack is None:
         assumed.append(f"{LOADERS['trainer']} (--stack)")
     if facts.training is None:
@@ -60,14 +75,16 @@ def assumptions(session: Session, one: LaunchedConfig) -> tuple[str, ...]:
         assumed.append(f"{_OPTIMIZER} (--optimizer)")
     if given.facts.micro_batch is None and facts.training is None:
         assumed.append("micro batch 1 for the figures (--micro-batch)")
+    if facts.gpu is not None and facts.host_memory is None:
+        assumed.append(f"at most {USUAL_HOST // GIB} GiB of host memory for each GPU (--host-memory)")
     return tuple(assumed)
 
 
 def _config(facts: Facts) -> JsonObject:
     """With training arguments, all that they decide is theirs."""
-    zero = {"zero_optimization": {"stage": 0}}
+    zero: JsonObject = {"zero_optimization": {"stage": 0}}
     if facts.training is not None:
-        sizes = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto")
+        sizes: JsonObject = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto")
         return {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, **sizes, **zero}
     return {_precision(facts): {"enabled": True}, "optimizer": {"type": _OPTIMIZER}, **zero}
 

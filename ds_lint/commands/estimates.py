@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ds_lint.commands.launched_configs import LaunchedConfig
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
-    from ds_lint.memory.advice import Advice, Write
+    from ds_lint.memory.advice import Advice
     from ds_lint.memory.capacity import Capacity
+    from ds_lint.memory.changes import Write
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.largest import LargestSizes
     from ds_lint.memory.setup import TrainingSetup
@@ -36,7 +37,7 @@ _OPTIONS = {  # that give what is missing
 }
 
 
-class Wish(NamedTuple):
+class AnswerParts(NamedTuple):
     """What is asked beside the figures: all stages, what the run may grow to, and without a config what is assumed."""
 
     sweeps: bool = False
@@ -44,17 +45,19 @@ class Wish(NamedTuple):
     assumed: tuple[str, ...] | None = None
 
 
-def answer_of(one: LaunchedConfig, wish: Wish) -> Answer | None:
+def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
     """What a run takes; None if a fact is missing."""
     config = one.config
     wanted = setup.of(config) if complaint_of(one) is None else None
     if wanted is None:
         return None
-    is_config = wish.assumed is None
+    is_config = parts.assumed is None
     if not is_config:
         wanted = wanted._replace(uses_zero_init=True)
     found, there = estimate(wanted), capacity(config.facts)
     advice = _advice(config, wanted, there) if is_config else []
+    rows = _rows(config, wanted, there, parts) if parts.sweeps else []
+    has_way = advice if is_config else any(place is not None for row in rows for place in row.places)
     return Answer(
         name=os.path.normpath(shown(config.document.path)),
         launch=os.path.normpath(one.origin) if one.origin is not None else None,
@@ -63,11 +66,11 @@ def answer_of(one: LaunchedConfig, wish: Wish) -> Answer | None:
         estimate=found,
         capacity=there,
         advice=tuple(advice),
-        least_ranks=None if advice else _least_ranks(wanted, found, there),
-        rows=tuple(_rows(config, wanted, there, wish)) if wish.sweeps else (),
+        least_ranks=None if has_way else _least_ranks(wanted, found, there),
+        rows=tuple(rows),
         left_out=tuple(_left_out(config, found)),
-        largest=_largest(wanted, there, _Models(config)) if wish.grows and is_config else None,
-        assumed=wish.assumed,
+        largest=_largest(wanted, there, _SizedModels(config)) if parts.grows and is_config else None,
+        assumed=parts.assumed,
     )
 
 
@@ -76,10 +79,9 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
     if not there.is_known:
         return []
     from ds_lint.checks.acceptance import rejections
-    from ds_lint.memory.advice import advice
-    from ds_lint.memory.applied import Applied, known
+    from ds_lint.memory.applied import advised
 
-    found = advice(wanted, there, Applied(config, wanted, rejections), **known(config, wanted))
+    found = advised(config, wanted, rejections)
     return [_as_settings(one) for one in found] if config.accelerate is not None else found
 
 
@@ -106,28 +108,28 @@ def _as_settings(one: Advice) -> Advice:
     return one._replace(changes=tuple(changes))
 
 
-def _rows(config: Config, wanted: TrainingSetup, there: Capacity, wish: Wish) -> list[SweepRow]:
+def _rows(config: Config, wanted: TrainingSetup, there: Capacity, parts: AnswerParts) -> list[SweepRow]:
     from ds_lint.memory.largest import LargestSizes, micro_batch
     from ds_lint.memory.sweep import sweep
 
-    told = config.facts.activation_checkpointing  # by the user, who wants no other rows
-    models = _Models(config)
+    only = config.facts.activation_checkpointing  # by the user, who wants no other rows
+    models = _SizedModels(config)
 
     def grown(setup: TrainingSetup, capacity: Capacity) -> LargestSizes:
-        return _largest(setup, capacity, models) if wish.grows else LargestSizes(micro_batch(setup, capacity))
+        return _largest(setup, capacity, models) if parts.grows else LargestSizes(micro_batch(setup, capacity))
 
-    checkpointing = (False, True) if told is None else (told,)
-    return sweep(wanted, there, checkpointing, is_config=wish.assumed is None, grown=grown)
+    checkpointing = (False, True) if only is None else (only,)
+    return sweep(wanted, there, checkpointing, is_config=parts.assumed is None, grown=grown)
 
 
-def _largest(wanted: TrainingSetup, there: Capacity, models: _Models) -> LargestSizes:
+def _largest(wanted: TrainingSetup, there: Capacity, models: _SizedModels) -> LargestSizes:
     """What the run may grow to."""
     from ds_lint.memory.largest import sizes
 
     return sizes(wanted, there, lambda count: models.sized(wanted, count))
 
 
-class _Models:
+class _SizedModels:
     """Models of other sizes with the adapters of a run, each made once."""
 
     def __init__(self, config: Config) -> None:

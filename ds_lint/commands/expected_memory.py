@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.estimates import Wish, answer_of, complaint_of
+from ds_lint.commands.estimates import AnswerParts, answer_of, complaint_of
 from ds_lint.commands.failures import WRONG_USAGE
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
@@ -41,7 +41,7 @@ def _of_path(path: str, session: Session) -> Iterator[str]:
     except (*WRONG_USAGE, UnreadableConfigError):  # checking it has complained already
         return
     for one in found:
-        answer = answer_of(one, Wish())
+        answer = answer_of(one, AnswerParts())
         if answer is not None:
             yield in_words(answer)
         elif (reason := complaint_of(one)) is not None:

@@ -115,7 +115,8 @@ def _notes_on_memory(fitting: Fitting, facts: Facts) -> Iterator[str]:
 
     assert facts.gpu is not None  # noqa: S101 - what has to fit needs one
     counted = counts_activations(fitting)
-    samples = f" with micro batch {fitting.micro_batch} and activation checkpointing" if counted else ""
+    checkpointing = " and activation checkpointing" if fitting.is_checkpointed else ""
+    samples = f" with micro batch {fitting.micro_batch}{checkpointing}" if counted else ""
     surely = "" if fitting.is_sure else "likely "
     yield (
         f"this is the fastest config that {surely}fits: a GPU takes {shown(fitting.estimate.gpu_bytes)} of its "
@@ -138,7 +139,7 @@ def _flags(fitting: Fitting | None) -> str:
 
     if fitting is None or fitting.purpose.stack != "trainer" or not counts_activations(fitting):
         return ""
-    return f" --per_device_train_batch_size {fitting.micro_batch} --gradient_checkpointing True"
+    return f" --per_device_train_batch_size {fitting.micro_batch} --gradient_checkpointing {fitting.is_checkpointed}"
 
 
 def _knowledge(options: InitOptions) -> Knowledge:

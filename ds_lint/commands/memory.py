@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.estimates import Wish, answer_of, complaint_of
+from ds_lint.commands.estimates import AnswerParts, answer_of, complaint_of
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
@@ -41,8 +41,8 @@ def memory(options: Options, own: MemoryOptions) -> int:
         if path is None:
             return _without_config(session, options, own)
         found = launched_configs(path, session)
-        wish = Wish(sweeps=own.sweep, grows=own.largest)
-        answers = _different(answer for one in found if (answer := answer_of(one, wish)) is not None)
+        parts = AnswerParts(sweeps=own.sweep, grows=own.largest)
+        answers = _different(answer for one in found if (answer := answer_of(one, parts)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
@@ -59,10 +59,10 @@ def _without_config(session: Session, options: Options, own: MemoryOptions) -> i
     """Compare all stages for the run that the facts describe."""
     from ds_lint.commands.assumed_config import assumed_config, assumptions, needed
 
-    one = assumed_config(session)
+    one = assumed_config(session, asks_for_model=own.largest)
     if (lack := needed(one.config.facts)) is not None:
         return complain(lack)
-    answer = answer_of(one, Wish(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
+    answer = answer_of(one, AnswerParts(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
     if answer is None:
         return complain(complaint_of(one) or "")
     return _print([answer], [one], session.notes, options, own)

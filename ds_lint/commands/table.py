@@ -157,7 +157,7 @@ COMMANDS = (
         "--model and --world-size, and with --gpu the largest micro batch of each.",
         dispatch.run_memory,
         (own.MemoryOptions, own.TextOrJson, Options, Sources),
-        (Section(_TARGET, "stack facts here samples releases"), _SETTINGS),
+        (Section(_TARGET, "stack facts here samples updates releases"), _SETTINGS),
         "path shown format color",
         usage="%(prog)s [CONFIG|LAUNCH] [OPTION ...]",
         epilog="exit status:\n"

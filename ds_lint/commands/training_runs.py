@@ -47,8 +47,9 @@ CPU_RANKS, GPUS = "cpu", "cuda"
 _NO_GPU = "nvidia-smi shows none that CUDA_VISIBLE_DEVICES does not hide"
 # The options that are passed on to a launched run, beside the config.
 _PASSED_ON = (
-    "stack", *(fact.name for fact in Sources.options() if fact.part != "samples"), "settings", "isolated",
-    "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device", "smoke_folder", "smoke_lora",
+    "stack", *(fact.name for fact in Sources.options() if fact.part not in ("samples", "updates")),
+    "settings", "isolated", "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device", "smoke_folder",
+    "smoke_lora",
 )  # fmt: skip
 # And what a job needs to find the same configs and to report by itself.
 _FOR_A_JOB = (

@@ -72,10 +72,13 @@ class Sources(OptionRecord):
     )
     micro_batch: int | None = option("samples", "samples that one GPU computes at once", metavar="B")
     sequence_length: int | None = option("samples", "tokens of a sample", metavar="S")
-    attention: str | None = option("samples", "how attention is computed, as transformers names it", choices=ATTENTIONS)
+    attention: str | None = option(
+        "samples", f"how attention is computed: {', '.join(ATTENTIONS[:-1])} or {ATTENTIONS[-1]}", metavar="KIND",
+        choices=ATTENTIONS,
+    )  # fmt: skip
     activation_checkpointing: bool | None = option("samples", "whether activations are computed again in backward")
     optimizer: str | None = option(
-        "samples", "the optimizer, by its type in a config or as --optim of the Trainer, such as adamw_bnb_8bit",
+        "updates", "the optimizer, by its type in a config or as --optim of the Trainer, such as adamw_bnb_8bit",
         metavar="NAME",
     )  # fmt: skip
 

@@ -8,20 +8,20 @@ is said to need so many.
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from ds_lint.memory import changes as steps_of
-from ds_lint.memory.changes import Write
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.remembered import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from ds_lint.memory.capacity import Bound, Capacity
-    from ds_lint.memory.changes import Price, SetupChange, Step
+    from ds_lint.memory.changes import Price, SetupChange, Step, Write
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Apply: TypeAlias = Callable[[Sequence[SetupChange]], TrainingSetup | None]
     Tried: TypeAlias = tuple[tuple[SetupChange, ...], Estimate]
 
-_FEW = 3  # changes; adapters are worth a thought before more of them
+_FEW, _FEW_RANKS = 3, 4  # changes, beyond which adapters are worth a thought, and ranks up to which they are
 _NOT_BF16 = (steps_of.low_precision_states,)  # what a GPU without bf16 cannot do
 
 
@@ -57,30 +57,33 @@ class Advice(NamedTuple):
         return list(dict.fromkeys(price for change in self.changes for price in change.price))
 
 
-class Machine(NamedTuple):
-    """What the advice is for: the memory, whether the GPUs compute in bf16, and the setup with adapters, if there is one."""
-
-    capacity: Capacity
-    has_bf16: bool = True
-    adapted: Callable[[], TrainingSetup | None] = lambda: None
-
-
-def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = None, **known: object) -> list[Advice]:
+def advice(
+    setup: TrainingSetup,
+    capacity: Capacity,
+    applied: Apply | None = None,
+    *,
+    has_bf16: bool = True,
+    adapted: Callable[[], TrainingSetup | None] = lambda: None,
+    most: int | None = None,
+) -> list[Advice]:
     """What makes a run likely fit, and then what makes it surely fit; nothing where it does already.
 
-    ``applied`` tells the setup of the run after changes, None if they leave a config that the stack rejects. ``known``
-    are the other fields of a ``Machine``.
+    ``applied`` tells the setup of the run after changes, None if they leave a config that the stack rejects.
+    ``has_bf16`` is whether the GPUs compute in bf16, ``adapted`` makes the setup that trains adapters, if there is one.
+    ``most`` is how many of each kind are enough.
     """
-    machine = Machine(capacity, **known)  # type: ignore[arg-type]
     if not capacity.is_known or capacity.holds(now := estimate(setup)):
         return []
-    search = _Search(setup, applied or (lambda changes: changes[-1].setup), machine)
+    plans = _plans(setup)
     found: list[Advice] = []
     bounds: tuple[Bound, ...] = ("likely", "most")
     for bound in bounds:
-        if not capacity.holds(now, bound):
-            tried = search.sufficient(partial(capacity.is_in_reach, bound=bound))
-            found += [Advice(changes, needed, capacity.holds(needed)) for changes, needed in tried]
+        if capacity.holds(now, bound):
+            continue
+        steps = [step for step in STEPS if has_bf16 or step not in _NOT_BF16]
+        search = _Search(plans, steps, applied or (lambda changes: changes[-1].setup), capacity, bound)
+        for changes, needed in islice(search.sufficient(adapted), most):
+            found.append(Advice(changes, needed, capacity.holds(needed)))
     sure = {one.words for one in found if one.is_sure}
     likely = [one for one in found if one.words not in sure]
     return [*likely, *{one.words: one for one in found if one.is_sure}.values()]
@@ -95,8 +98,8 @@ def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
     for offloads in ((), (steps_of.optimizer_offload, steps_of.parameter_offload)):
         changes: list[SetupChange] = []
         now = setup
-        for step in (*_IN_PLACE, *offloads):
-            if possible := list(step(now)):
+        for step in sorted((*_IN_PLACE, *offloads), key=_order):
+            if step is not steps_of.stage_2 and (possible := list(step(now))):
                 changes.append(possible[-1])
                 now = possible[-1].setup
         possible = list(steps_of.any_ranks(now))
@@ -111,72 +114,69 @@ def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
     )
 
 
-class _Search:
-    """The search for changes of one setup."""
+class _Plans:
+    """The changes of one setup that suffice by their estimates; an editor asks for the same after nearly every edit."""
 
-    def __init__(self, setup: TrainingSetup, applied: Apply, machine: Machine) -> None:
+    def __init__(self, setup: TrainingSetup) -> None:
         self.setup = setup
-        self.applied = applied
-        self.machine = machine
+        self._climbed: dict[tuple[object, ...], list[Step] | None] = {}
+        self._changes: dict[tuple[object, ...], list[tuple[SetupChange, ...]]] = {}
 
-    def sufficient(self, holds: Callable[[Estimate], bool]) -> list[Tried]:
-        """All changes that suffice alone; if none does, the best combinations."""
-        steps = [step for step in STEPS if self.machine.has_bf16 or step not in _NOT_BF16]
-        alone = [tried for step in steps if (tried := self._tried((step,), holds)) is not None]
-        if alone:
-            return alone
-        found = self._first(_LADDERS, steps, holds)
-        if found is not None and len(found[0]) <= _FEW:
-            return [found]
-        far = [found] if found is not None else [self._first(ladders, steps, holds) for ladders in (_HERE, _MORE)]
-        adapted = steps_of.adapters(self.machine.adapted())
-        return [tried for tried in (*far, self._first(_with(adapted), [adapted, *steps], holds)) if tried is not None]
-
-    def _first(
-        self, ladders: Iterable[Sequence[Step]], steps: Sequence[Step], holds: Callable[[Estimate], bool]
-    ) -> Tried | None:
-        """The combination of the first ladder that is long enough, of the steps that this machine can do."""
-        for ladder in ladders:
-            if (tried := self._climbed([step for step in ladder if step in steps], holds)) is not None:
-                return tried
-        return None
-
-    def _climbed(self, ladder: Sequence[Step], holds: Callable[[Estimate], bool]) -> Tried | None:
-        """The steps of a ladder up to the first that suffices, without those that do not matter.
-
-        A step that the stack rejects is left out, and the ladder climbed again.
-        """
-        banned: set[Step] = set()
-        while True:
-            taken = self._up_to_the_first([step for step in ladder if step not in banned], holds)
-            if taken is None:
-                return None
-            for step in reversed(taken):  # the dearest first
-                rest = [one for one in taken if one is not step]
-                if rest and (left := self._farthest(rest)) is not None and holds(estimate(left[-1].setup)):
+    def climbed(self, ladder: Sequence[Step], capacity: Capacity, bound: Bound) -> list[Step] | None:
+        """The steps of a ladder up to the first that suffices, without those that do not matter."""
+        key = (*ladder, capacity, bound)
+        if key not in self._climbed:
+            taken = self._up_to_the_first(ladder, capacity, bound)
+            for step in reversed(taken or ()):  # the dearest first
+                rest = [one for one in taken or () if one is not step]
+                left = self._farthest(rest) if rest else None
+                if left and capacity.is_in_reach(estimate(left[-1].setup), bound):
                     taken = rest
-            if (tried := self._tried(taken, holds)) is not None:
-                return tried
-            refused = next((step for step in taken if self._is_refused(step)), None)
-            if refused is None:
-                return None
-            banned.add(refused)
+            self._climbed[key] = taken
+        return self._climbed[key]
 
-    def _up_to_the_first(self, steps: Sequence[Step], holds: Callable[[Estimate], bool]) -> list[Step] | None:
-        taken: list[Step] = []
+    def changes(self, steps: Sequence[Step], capacity: Capacity, bound: Bound) -> list[tuple[SetupChange, ...]]:
+        """What the steps change one after the other, if each changes something and the last setup fits.
+
+        The last goes only as far as it must, first, and those before it as far as they can. What a stage cannot do
+        without another comes after the stage.
+        """
+        key = (*steps, capacity, bound)
+        if key not in self._changes:
+            *before, last = sorted(steps, key=_order)
+            made = self._farthest(before)
+            possible = list(last(made[-1].setup if made else self.setup)) if made is not None else []
+            if last in _ONWARD:
+                first = bisect_left(
+                    possible, True, key=lambda change: capacity.is_in_reach(estimate(change.setup), bound)
+                )
+                possible = possible[first:]
+            self._changes[key] = [
+                (*(made or ()), change) for change in possible if capacity.is_in_reach(estimate(change.setup), bound)
+            ]
+        return self._changes[key]
+
+    def _up_to_the_first(self, steps: Sequence[Step], capacity: Capacity, bound: Bound) -> list[Step] | None:
+        """The steps up to the first that suffices: each takes less than the one before, if not of the host."""
+        taken: list[tuple[Step, TrainingSetup]] = []
         setup = self.setup
         for step in steps:
-            possible = list(step(setup))
-            if possible:
-                taken.append(step)
+            if possible := list(step(setup)):
                 setup = possible[-1].setup
-                if holds(estimate(setup)):
-                    return taken
-        return None
+                taken.append((step, setup))
+        if not taken:
+            return None
 
-    def _is_refused(self, step: Step) -> bool:
-        possible = list(step(self.setup))
-        return bool(possible) and self.applied((possible[-1],)) is None
+        def holds(one: tuple[Step, TrainingSetup]) -> bool:
+            return capacity.is_in_reach(estimate(one[1]), bound)
+
+        if holds(taken[-1]):
+            first = bisect_left(taken, True, key=holds)
+        elif not capacity._replace(host=None).holds(estimate(setup), bound):  # it is the GPU that is too small
+            return None
+        else:
+            first = next((place for place, one in enumerate(taken) if holds(one)), len(taken))
+        return [step for step, _ in taken[: first + 1]] if first < len(taken) else None
 
     def _farthest(self, steps: Sequence[Step]) -> list[SetupChange] | None:
         """The changes of steps one after the other, each as far as it goes; None if one changes nothing."""
@@ -190,37 +190,90 @@ class _Search:
             setup = possible[-1].setup
         return changes
 
-    def _tried(self, steps: Sequence[Step], holds: Callable[[Estimate], bool]) -> Tried | None:
-        """The steps one after the other, if each changes something and the last setup fits.
 
-        The last goes only as far as it must, those before it as far as they can. What a stage cannot do without another
-        is tried after the stage.
-        """
-        *before, last = sorted(steps, key=_order)
-        changes = self._farthest(before) if before else []
-        if changes is None:
-            return None
-        possible = list(last(changes[-1].setup if changes else self.setup))
-        if last in _ONWARD:
-            first = bisect_left(possible, True, key=lambda change: holds(estimate(change.setup)))
-            possible = possible[first:]
-        for change in possible:
-            if not holds(estimate(change.setup)):
-                continue
-            made = self.applied((*changes, change))
-            if made is not None and holds(needed := estimate(made)):
-                return (*changes, change), needed
+@remembered()
+def _plans(setup: TrainingSetup) -> _Plans:
+    return _Plans(setup)
+
+
+class _Search:
+    """The search for changes that the stack accepts."""
+
+    def __init__(self, plans: _Plans, steps: Sequence[Step], applied: Apply, capacity: Capacity, bound: Bound) -> None:
+        self.plans = plans
+        self.steps = steps
+        self.applied = applied
+        self.capacity = capacity
+        self.bound = bound
+
+    def sufficient(self, adapted: Callable[[], TrainingSetup | None]) -> Iterator[Tried]:
+        """All changes that suffice alone; if none does, the best combinations, one after the other."""
+        is_alone = False
+        for step in self.steps:
+            if (tried := self._tried((step,))) is not None:
+                is_alone = True
+                yield tried
+        if is_alone:
+            return
+        found = self._first(_LADDERS)
+        if found is not None:
+            yield found
+            if self.plans.setup.ranks > _FEW_RANKS or (len(found[0]) <= _FEW and not _is_slow(found[0][-1].setup)):
+                return
+        else:
+            for ladders in (_HERE, _MORE):
+                if (tried := self._first(ladders)) is not None:
+                    yield tried
+        with_adapters = adapted()
+        if with_adapters is not None:
+            step = steps_of.adapters(with_adapters)
+            for place in ((), (steps_of.optimizer_offload, steps_of.parameter_offload)):
+                if (tried := self._climbed((step, *_IN_PLACE, *place))) is not None:
+                    yield tried
+                    return
+
+    def _first(self, ladders: Iterable[Sequence[Step]]) -> Tried | None:
+        """The combination of the first ladder that is long enough, of the steps that this machine can do."""
+        for ladder in ladders:
+            if (tried := self._climbed([step for step in ladder if step in self.steps])) is not None:
+                return tried
         return None
+
+    def _climbed(self, ladder: Sequence[Step]) -> Tried | None:
+        """A ladder up to where it suffices; a step that the stack rejects is left out, and the ladder climbed again."""
+        while True:
+            taken = self.plans.climbed(ladder, self.capacity, self.bound)
+            if taken is None:
+                return None
+            if (tried := self._tried(taken)) is not None:
+                return tried
+            refused = next((step for step in taken if self._is_refused(step)), None)
+            if refused is None:
+                return None
+            ladder = [step for step in ladder if step is not refused]
+
+    def _is_refused(self, step: Step) -> bool:
+        possible = list(step(self.plans.setup))
+        return bool(possible) and self.applied((possible[-1],)) is None
+
+    def _tried(self, steps: Sequence[Step]) -> Tried | None:
+        """The mildest changes of these steps that suffice and that the stack accepts."""
+        for changes in self.plans.changes(steps, self.capacity, self.bound):
+            made = self.applied(changes)
+            if made is not None and self.capacity.is_in_reach(needed := estimate(made), self.bound):
+                return changes, needed
+        return None
+
+
+def _is_slow(setup: TrainingSetup) -> bool:
+    """Whether parameters, or anything on NVMe, are moved in each step."""
+    offload = setup.optimizer_offload
+    return setup.parameter_offload is not None or (offload is not None and offload.device == "nvme")
 
 
 def _order(step: Step) -> int:
     """Stages before what only they can do, and what goes as far as it must at the end."""
     return 0 if step in _STAGES else 2 if step in _ONWARD else 1
-
-
-def _with(adapted: Step) -> list[tuple[Step, ...]]:
-    """Ladders to train adapters instead."""
-    return [(adapted, *_IN_PLACE), (adapted, *_IN_PLACE, steps_of.optimizer_offload, steps_of.parameter_offload)]
 
 
 _STAGES = (steps_of.stage_2, steps_of.stage_3)

@@ -6,6 +6,8 @@ from ds_lint.facts import lora_requests
 from ds_lint.facts.lora import Adapters, NoAdapters
 from ds_lint.memory import setup as setups
 from ds_lint.memory.activations import AdaptedLayers
+from ds_lint.memory.advice import advice
+from ds_lint.memory.capacity import capacity
 from ds_lint.semantics.rewritten import rewritten, with_arguments
 
 TYPE_CHECKING = False
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ds_lint.facts import Facts
+    from ds_lint.memory.advice import Advice
     from ds_lint.memory.changes import SetupChange, Write
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.semantics.config import Config
@@ -73,14 +76,8 @@ class Applied:
         return facts
 
 
-def known(config: Config, setup: TrainingSetup) -> dict[str, object]:
-    """What advice depends on beside the memory: whether the GPU has bf16, and the setup with adapters, if peft has any."""
-    gpu = config.facts.gpu
-    return {"has_bf16": gpu is None or gpu.supports_bf16, "adapted": lambda: _adapted(config, setup)}
-
-
-def _adapted(config: Config, setup: TrainingSetup) -> TrainingSetup | None:
-    """The setup that trains adapters of a usual rank where peft puts them."""
+def adapted(config: Config, setup: TrainingSetup) -> TrainingSetup | None:
+    """The setup that trains adapters of a usual rank where peft puts them; None if it does, or peft has none."""
     if setup.adapters is not None or lora_requests.requested(config.facts) is not None:
         return None
     facts = config.facts.copy()
@@ -91,4 +88,19 @@ def _adapted(config: Config, setup: TrainingSetup) -> TrainingSetup | None:
         return None
     return (
         setup._replace(tensors=tensors, adapters=AdaptedLayers(_USUAL_RANK, is_everywhere=False)) if tensors else None
+    )
+
+
+def advised(
+    config: Config, setup: TrainingSetup, rejections: Callable[[Config], set[str]], most: int | None = None
+) -> list[Advice]:
+    """What makes the run of a config fit on the machine that the facts tell of."""
+    gpu = config.facts.gpu
+    return advice(
+        setup,
+        capacity(config.facts),
+        Applied(config, setup, rejections),
+        has_bf16=gpu is None or gpu.supports_bf16,
+        adapted=lambda: adapted(config, setup) if most is None else None,
+        most=most,
     )

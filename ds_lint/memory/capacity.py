@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Of each GPU: a DGX A100 or H100 has 2 TB for eight, and instances in clouds hardly more
 # (https://docs.nvidia.com/dgx/dgxh100-user-guide/introduction-to-dgxh100.html).
-_USUAL_HOST = 256 * GIB
+USUAL_HOST = 256 * GIB
 
 
 class Capacity(NamedTuple):
@@ -52,7 +52,7 @@ class Capacity(NamedTuple):
 
     def is_in_reach(self, needed: Estimate, bound: Bound = "most") -> bool:
         """Whether it is there, and where host memory is not known, whether a node may have what is likely."""
-        usual = _USUAL_HOST * needed.setup.ranks_per_node
+        usual = USUAL_HOST * needed.setup.ranks_per_node
         return self.holds(needed, bound) and (self.host is not None or needed.host_bytes.likely <= usual)
 
     def _pairs(self, needed: Estimate) -> tuple[tuple[Band, int | None], ...]:

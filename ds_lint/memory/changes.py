@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory.partitioned import INIT_FLAG
-from ds_lint.memory.setup import Offload
 from ds_lint.memory.sweep import CPU, OPTIMIZER_ON_NVME, PARAMETERS_ON_NVME, at_stage
 
 TYPE_CHECKING = False
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal, TypeAlias
 
-    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.setup import Offload, TrainingSetup
 
     Place: TypeAlias = Literal["config", "arguments", "launch", "script", "data"]
     # What a change costs: time of a step, precision of the update, other files, another result, more machines.
@@ -284,7 +283,7 @@ def _doubled(setup: TrainingSetup, most: int) -> Iterator[SetupChange]:
             setup._replace(ranks=ranks, nodes=nodes),
             tuple(writes),
             (
-                Price("hardware", f"{ranks - setup.ranks} more GPUs"),
+                Price("hardware", "1 more GPU" if ranks == setup.ranks + 1 else f"{ranks - setup.ranks} more GPUs"),
                 Price("result", "the batch grows with the ranks unless accumulation steps become fewer"),
             ),
         )

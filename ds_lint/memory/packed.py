@@ -15,7 +15,7 @@ _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 def parameters(found: tuple[Tensor, ...], config: Config, dtype: str) -> tuple[Tensor, ...]:
-    """The parameters of a run as it trains them in ``dtype``, by those that its model has; the same if none is packed."""
+    """The parameters of a run as it trains them in ``dtype``: those of its model if none is packed."""
     model, weights = config.facts.model, requested(config.facts)
     if weights is None or model is None or not found:
         return found

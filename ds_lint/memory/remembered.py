@@ -8,11 +8,10 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
-
-    from ds_lint.memory.setup import TrainingSetup
+    from typing import Any, TypeVar
 
     Result = TypeVar("Result")
+    Question = Callable[[Any], Result]  # about a TrainingSetup, which imports this module
 
 OF_A_BATCH = ("micro_batch", "sequence_length", "is_checkpointed", "attention")
 OF_STATES = (  # beside a batch: where the states lie, and how wide they are, but not how they are divided
@@ -26,15 +25,15 @@ _LARGE = (tuple, list, dict)  # compared by identity: models have thousands of p
 _SMALL = "optimizer_parameters"  # but not what each reading of a config makes anew
 
 
-def remembered(*apart_from: str) -> Callable[[Callable[[TrainingSetup], Result]], Callable[[TrainingSetup], Result]]:
+def remembered(*apart_from: str) -> Callable[[Question[Result]], Question[Result]]:
     """Let a question be answered once for setups that differ in these fields alone."""
 
-    def decorate(function: Callable[[TrainingSetup], Result]) -> Callable[[TrainingSetup], Result]:
-        known: dict[tuple[object, ...], tuple[TrainingSetup, Result]] = {}
-        last: tuple[TrainingSetup, Result] | None = None
+    def decorate(function: Question[Result]) -> Question[Result]:
+        known: dict[tuple[object, ...], tuple[object, Result]] = {}
+        last: tuple[object, Result] | None = None
         places: tuple[int, ...] = ()
 
-        def answer(setup: TrainingSetup) -> Result:
+        def answer(setup: Any) -> Result:
             nonlocal last, places
             if last is not None and last[0] is setup:
                 return last[1]
@@ -58,11 +57,11 @@ def remembered(*apart_from: str) -> Callable[[Callable[[TrainingSetup], Result]]
     return decorate
 
 
-def by_tensors(function: Callable[[TrainingSetup], Result]) -> Callable[[TrainingSetup], Result]:
+def by_tensors(function: Question[Result]) -> Question[Result]:
     """Let a question about the parameters of the model alone be answered once for a model."""
     last: tuple[object, Result] | None = None
 
-    def answer(setup: TrainingSetup) -> Result:
+    def answer(setup: Any) -> Result:
         nonlocal last
         if last is None or last[0] is not setup.tensors:
             last = setup.tensors, function(setup)

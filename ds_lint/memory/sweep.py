@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ds_lint.memory.capacity import Capacity
 from ds_lint.memory.estimate import estimate
 from ds_lint.memory.largest import LargestSizes, micro_batch
 from ds_lint.memory.setup import Offload
@@ -17,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ds_lint.memory.capacity import Bound, Capacity
+    from ds_lint.memory.capacity import Bound
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.largest import Largest
     from ds_lint.memory.setup import TrainingSetup
@@ -27,6 +28,7 @@ CPU = Offload("cpu", is_pinned=True)
 # With the defaults of ``deepspeed/runtime/zero/offload_config.py``.
 OPTIMIZER_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=4)
 PARAMETERS_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=5, buffer_size=10**8, kept=10**9)
+_UNKNOWN = Capacity()
 _COMMUNICATES_MORE = 3  # the stage that gathers parameters in each pass
 
 
@@ -99,7 +101,7 @@ if TYPE_CHECKING:
 
 def sweep(
     setup: TrainingSetup,
-    capacity: Capacity,
+    capacity: Capacity = _UNKNOWN,
     checkpointing: Sequence[bool] = (False, True),
     *,
     is_config: bool = True,

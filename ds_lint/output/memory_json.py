@@ -71,8 +71,8 @@ def _least_ranks(answer: Answer) -> Json:
         return {}
     if not answer.capacity.is_in_reach(least.estimate, "likely"):
         return {"needs_at_least": None}
-    setup = answer.least_ranks.estimate.setup
-    found = _advice(answer.least_ranks, is_whole=not answer.left_out)
+    setup = least.estimate.setup
+    found = _advice(least, is_whole=not answer.left_out)
     return {"needs_at_least": {"ranks": setup.ranks, "nodes": setup.nodes, **found}}
 
 
@@ -86,6 +86,7 @@ def _unwritten(answer: Answer, assumed: tuple[str, ...]) -> Json:
         "assumed": list(assumed),
         "capacity": answer.capacity._asdict(),
         "left_out": list(answer.left_out),
+        **_least_ranks(answer),
         "sweep": [_row(row, answer) for row in answer.rows],
     }
 

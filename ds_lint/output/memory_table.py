@@ -33,6 +33,7 @@ _WORDS = {  # by whether a run fits
     None: ("may fit", SEVERITY["warning"]),
 }
 _SHOWN = 4  # changes that suffice alone
+_GROWN = (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters"))
 _LABELS = {"live": "live parameters", "page_locked": "page-locked memory", "unpacked": "unpacked weight"}
 
 
@@ -457,8 +458,16 @@ def _fastest(answer: Answer) -> Iterator[str]:
     if answer.capacity.gpu is None:
         return
     places = (("likely", 0), ("surely", 1))
+    grown = [title for title, name in _GROWN if any(getattr(row.sizes, name) is not None for row in answer.rows)]
+    if grown:
+        text = f"{', '.join(grown)}: the largest that likely fits, and in brackets the largest that surely does"
+        yield from wrap(text, terminal.width, taken=0, indent=2)
+    yield ""
     for word, place in places if not answer.left_out else places[:1]:
         row = next((row for row in answer.rows if row.places[place] == 1), None)
+        if row is None and answer.least_ranks is not None:
+            yield from wrap(_needed(answer), terminal.width, taken=0, indent=2)
+            return
         if row is None:
             yield f"nothing {word} fits"
             continue
@@ -532,7 +541,7 @@ def _sweep_columns(answer: Answer) -> list[_SweepColumn]:
 def growth_columns(answer: Answer) -> list[_SweepColumn]:
     """What each row of a sweep may grow to."""
     columns = []
-    for title, name in (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters")):
+    for title, name in _GROWN:
         found = [getattr(row.sizes, name) for row in answer.rows]
         if any(one is not None for one in found):
             columns.append(_SweepColumn(title, [_pair(one, is_whole=not answer.left_out) for one in found]))

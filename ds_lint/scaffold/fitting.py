@@ -1,6 +1,7 @@
 """The fastest config that fits: the first in the order of speed that the GPUs and the hosts surely hold.
 
-What is estimated is the config that is written, as its stack prepares it, with activation checkpointing.
+What is estimated is the config that is written, as its stack prepares it, with activation checkpointing unless the
+user does without.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from ds_lint.facts import training
 from ds_lint.memory import setup
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.sweep import COMBINATIONS
 from ds_lint.scaffold import composition
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
@@ -26,13 +28,12 @@ if TYPE_CHECKING:
 
 _LARGEST_MICRO_BATCH = 64  # beyond which a GPU computes hardly faster
 
-# Stage, offload, and whether the parameters stay: each is slower than the one before.
-_BY_SPEED = (
-    *((stage, "none", True) for stage in (0, 1, 2, 3)),
-    (2, "cpu", True),
-    (3, "cpu", True),
-    (3, "cpu", False),
-    (3, "nvme", False),
+# Stage, offload, and whether the parameters stay: each is slower than the one before. With offload, stage 2 takes less
+# than stage 1 and is as fast.
+_BY_SPEED = tuple(
+    (one.stage, one.device or "none", "param" not in one.offload)
+    for one in COMBINATIONS
+    if not (one.stage == 1 and one.offload)
 )
 
 
@@ -43,6 +44,7 @@ class Fitting(NamedTuple):
     micro_batch: int
     estimate: Estimate
     is_sure: bool
+    is_checkpointed: bool = True
 
 
 def fastest(purpose: Purpose, facts: Facts, knowledge: Knowledge) -> Fitting | None:
@@ -60,7 +62,9 @@ def fastest(purpose: Purpose, facts: Facts, knowledge: Knowledge) -> Fitting | N
                 needed = _estimate(candidate, size, facts, knowledge)
                 if needed is None or not there.holds(needed, bound):
                     break
-                found = Fitting(candidate._replace(micro_batch=size), size, needed, bound == "most")
+                found = Fitting(
+                    candidate._replace(micro_batch=size), size, needed, bound == "most", _checkpoints(facts)
+                )
             if found is not None:
                 return found
     return None
@@ -92,13 +96,18 @@ def _estimate(purpose: Purpose, micro_batch: int, facts: Facts, knowledge: Knowl
     facts = facts.copy()
     facts.micro_batch = micro_batch
     if purpose.stack == "trainer":
-        facts.training = training.arguments_of(" ".join(_trainer_flags(purpose, micro_batch)))
+        flags = _trainer_flags(purpose, micro_batch, is_checkpointed=_checkpoints(facts))
+        facts.training = training.arguments_of(" ".join(flags))
     config = configs.from_dict(composition.config(purpose), Basis(knowledge, purpose.stack, facts))
     wanted = setup.of(config)
-    return estimate(wanted._replace(is_checkpointed=True)) if wanted is not None else None
+    return estimate(wanted._replace(is_checkpointed=_checkpoints(facts))) if wanted is not None else None
 
 
-def _trainer_flags(purpose: Purpose, micro_batch: int) -> list[str]:
+def _checkpoints(facts: Facts) -> bool:
+    return facts.activation_checkpointing is not False
+
+
+def _trainer_flags(purpose: Purpose, micro_batch: int, *, is_checkpointed: bool) -> list[str]:
     """The training arguments that go with a config."""
-    flags = [f"--per_device_train_batch_size {micro_batch}", "--gradient_checkpointing True"]
+    flags = [f"--per_device_train_batch_size {micro_batch}", f"--gradient_checkpointing {is_checkpointed}"]
     return [f"--{purpose.precision} True", *flags] if purpose.precision != "fp32" else flags

@@ -46,10 +46,13 @@ def main() -> None:
             "python -c pass": BARE,
             "ds-lint check clean.json": [ours, "check", str(clean)],
             "ds-lint memory, 70B": memory,
+            "ds-lint memory, 70B, with advice": [*memory, "--gpu", "A100-40GB"],
             "ds-lint memory, 70B, --sweep": [*memory, "--sweep"],
+            "ds-lint memory, 70B, no config": [ours, "memory", *memory[3:], "--gpu", "A100-80GB"],
         }
         runs = {
-            name: partial(cost, command, Path(folder), environment=os.environ) for name, command in commands.items()
+            name: partial(cost, command, Path(folder), environment=os.environ, statuses=(0, 1))
+            for name, command in commands.items()
         }
         costs = in_turns(runs, chosen.rounds)
     for name, took in costs.items():
