@@ -449,8 +449,13 @@ def _sweep(answer: Answer, terminal: Terminal) -> list[str]:
     """A row for each stage, offload and checkpointing, the faster first; the one of the config has a mark."""
     if not answer.rows:
         return []
+    text = ["", *_rows(answer, terminal)]
+    grown = [title for title, name in _GROWN if any(getattr(row.sizes, name) is not None for row in answer.rows)]
+    if grown and answer.capacity.gpu is not None:
+        legend = f"{', '.join(grown)}: the largest that likely fits, and in brackets the largest that surely does"
+        text += wrap(legend, terminal.width, taken=0, indent=2)
     found = [line for one in _fastest(answer) for line in wrap(one, terminal.width, taken=0, indent=2)]
-    return ["", *_rows(answer, terminal), *(["", *found] if found else [])]
+    return [*text, *(["", *found] if found else [])]
 
 
 def _fastest(answer: Answer) -> Iterator[str]:
@@ -458,15 +463,10 @@ def _fastest(answer: Answer) -> Iterator[str]:
     if answer.capacity.gpu is None:
         return
     places = (("likely", 0), ("surely", 1))
-    grown = [title for title, name in _GROWN if any(getattr(row.sizes, name) is not None for row in answer.rows)]
-    if grown:
-        text = f"{', '.join(grown)}: the largest that likely fits, and in brackets the largest that surely does"
-        yield from wrap(text, terminal.width, taken=0, indent=2)
-    yield ""
     for word, place in places if not answer.left_out else places[:1]:
         row = next((row for row in answer.rows if row.places[place] == 1), None)
         if row is None and answer.least_ranks is not None:
-            yield from wrap(_needed(answer), terminal.width, taken=0, indent=2)
+            yield _needed(answer)
             return
         if row is None:
             yield f"nothing {word} fits"
