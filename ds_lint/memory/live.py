@@ -84,22 +84,22 @@ def modules(tensors: Sequence[Tensor], *, are_experts_one: bool = False) -> list
     transformers 5, and DeepSpeed's ``set_z3_leaf_modules`` does the same to those that are modules.
     """
     found: list[Module] = []
-    layers = _layers(tensors)
+    numbers = layers(tensors)
     before: tuple[int | None, str] | None = None
     for place, tensor in enumerate(tensors):
         name = tensor.name.rpartition(".")[0]
         if are_experts_one and ".experts." in f"{name}.":
             name = name.partition(".experts")[0] + ".experts"
-        key = (layers[place], name)
+        key = (numbers[place], name)
         if key == before:
             found[-1] = found[-1]._replace(parameters=(*found[-1].parameters, place))
         else:
-            found.append(Module((place,), layers[place]))
+            found.append(Module((place,), numbers[place]))
         before = key
     return found
 
 
-def _layers(tensors: Sequence[Tensor]) -> list[int | None]:
+def layers(tensors: Sequence[Tensor]) -> list[int | None]:
     """The number of the layer of each parameter, counted over all stacks of the model."""
     found: list[int | None] = []
     count, now, seen = -1, "", set[str]()
