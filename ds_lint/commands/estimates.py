@@ -48,7 +48,7 @@ def answer_of(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
         estimate=found,
         capacity=there,
         advice=tuple(_advice(config, wanted, there)),
-        rows=tuple(_rows(wanted)) if sweeps else (),
+        rows=tuple(_rows(wanted)) if sweeps and wanted.fsdp is None else (),
         left_out=tuple(_left_out(config, found)),
     )
 
@@ -57,6 +57,11 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
     """What makes the run fit."""
     if not there.is_known:
         return []
+    if wanted.fsdp is not None:
+        from ds_lint.memory.fsdp.advice import advice as advice_of_fsdp
+        from ds_lint.memory.fsdp.names import as_written
+
+        return [as_written(one, config) for one in advice_of_fsdp(wanted, there)]
     from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
     from ds_lint.memory.applied import Applied

@@ -115,7 +115,8 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
 
     made = flag_config(launch)
     if made is not None:
-        return read_config(made, with_material(launch, session.context(made.path).basis.but(policies=())), session, takes_fsdp=True)
+        basis = with_material(launch, session.context(made.path).basis.but(policies=()))
+        return read_config(made, basis, session, takes_fsdp=True)
     paths = list(project.named_by(launch, by))
     if launch.written:
         paths.insert(0, launch.document.path)

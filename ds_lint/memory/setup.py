@@ -283,6 +283,7 @@ def _with_fsdp(found: TrainingSetup, sharding: FsdpSharding, config: Config) -> 
         master_width=width,
         state_width=width,
         is_checkpointed=True if fsdp_settings.is_checkpointed(config) else found.is_checkpointed,
+        accumulation_steps=fsdp_settings.accumulation_steps(config),
         fsdp=sharding,
     )
 

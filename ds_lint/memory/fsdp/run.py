@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
 
+_OTHER_SHAPES = 2  # as of ``estimate``, how far models of one size are apart
+
 
 def taken(
     setup: TrainingSetup, activations: Band | None, in_layers: Band | None
@@ -35,6 +37,8 @@ def taken(
     computed = parts["activations"].gpu.bytes if activations is not None else NOTHING
     left = peaks.with_autocast(setup, in_layers) if in_layers is not None else NOTHING
     moments = peaks.moments(setup, parts, computed, left)
+    if setup.is_stand_in:  # whose layers may be others
+        moments = {phase: [_widened(one) for one in found] for phase, found in moments.items()}
     lasting = node.lasting(setup, parts)
     on_host = {
         "initialization": node.loads(setup, parts),
@@ -49,3 +53,8 @@ def taken(
         most = most.at_least(one.allowance)
     parts["allowance"] = Placed(gpu=Amount(bytes=most))
     return parts, found
+
+
+def _widened(moment: dict[str, Band]) -> dict[str, Band]:
+    live = moment.get("live", NOTHING)
+    return moment | {"live": live._replace(least=live.least / _OTHER_SHAPES, most=live.most * _OTHER_SHAPES)}

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ds_lint.facts import lora_requests
 from ds_lint.facts.accelerator_precision import script_precision
 from ds_lint.facts.model import BYTES
+from ds_lint.facts.script_values import script_value
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import loading
 from ds_lint.memory.band import Band, exactly
@@ -100,6 +101,19 @@ def is_checkpointed(config: Config) -> bool:
     return bool(flag(_fields(config)("activation_checkpointing")))
 
 
+def accumulation_steps(config: Config) -> int:
+    """The micro batches of a step, by the training arguments or the script's ``Accelerator``; 1 if nothing tells."""
+    launch = config.facts.launch
+    loop = launch.script.calls.loop if launch is not None and launch.script is not None else None
+    value: Any = None
+    if config.stack == "trainer":
+        argument = config.argument("gradient_accumulation_steps")
+        value = argument.value if argument is not None else None
+    elif launch is not None and loop is not None and loop.accumulation is not None:
+        value = script_value(loop.accumulation.expression, launch.launch, launch.script)
+    return value if isinstance(value, int) and value > 0 else 1
+
+
 def precision(config: Config) -> FsdpPrecision:
     """In which dtype a run with FSDP computes; without mixed precision in that in which the model is loaded."""
     word = _precision_word(config)
@@ -127,8 +141,8 @@ def _precision_word(config: Config) -> Any:
     setting = launch.setting("mixed_precision") if launch is not None else None
     if setting is not None and setting.member is not None:
         return setting.value.lower() if isinstance(setting.value, str) else "no" if not setting.value else UNKNOWN
-    is_told = config.stack == "trainer" and facts.training is not None
-    return "no" if is_told and not any(map(facts.training.may_be_set, ("bf16", "fp16"))) else None
+    training = facts.training if config.stack == "trainer" else None
+    return "no" if training is not None and not any(map(training.may_be_set, ("bf16", "fp16"))) else None
 
 
 def _loaded_width(config: Config) -> Band:

@@ -65,7 +65,7 @@ def laid_out(unit: FsdpUnit, sharding: FsdpSharding, ranks: int, width: int) -> 
 
 
 def _rows(tensor: Tensor, ranks: int) -> int:
-    """The elements that a rank stores of a parameter of FSDP 2; without a shape, as if its rows were single elements."""
+    """The elements that a rank stores of a parameter of FSDP 2; without a shape, as of a vector."""
     rows, *others = tensor.shape or (tensor.size,)
     return -(-rows // ranks) * prod(others)
 

@@ -25,9 +25,11 @@ _known: dict[tuple[object, ...], tuple[object, list[ShardedUnit]]] = {}
 
 
 class ShardedUnit(NamedTuple):
-    """A unit, and what the rank that holds most keeps of it."""
+    """A unit, its elements in all and those that are trained, and what the rank that holds most keeps of it."""
 
     unit: FsdpUnit
+    size: int
+    trained: int
     share: KeptShare
 
 
@@ -63,13 +65,14 @@ def sharded(setup: TrainingSetup) -> list[ShardedUnit]:
     if key not in _known:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        shares: dict[object, KeptShare] = {}  # layers are alike
+        alike: dict[object, ShardedUnit] = {}  # layers are
         found = []
         for unit in units(setup.tensors, sharding, ranks):
-            alike = tuple((one.size, one.shape, one.is_trained) for one in unit.tensors)
-            if alike not in shares:
-                shares[alike] = kept(unit, sharding, ranks, setup.ranks, width)
-            found.append(ShardedUnit(unit, shares[alike]))
+            kind = tuple((one.size, one.shape, one.is_trained) for one in unit.tensors)
+            if kind not in alike:
+                share = kept(unit, sharding, ranks, setup.ranks, width)
+                alike[kind] = ShardedUnit(unit, unit.size, sum(t.size for t in unit.tensors if t.is_trained), share)
+            found.append(alike[kind]._replace(unit=unit))
         _known[key] = setup.tensors, found  # which keeps the tensors alive, and their id theirs
     return _known[key][1]
 

@@ -60,8 +60,8 @@ class Bytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(made):
-            tensor = getattr(tensor, "_local_tensor", tensor)  # what stands for all ranks has no memory
+        for one in tree_leaves(made):
+            tensor = getattr(one, "_local_tensor", one)  # what stands for all ranks has no memory
             if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
                 self._see(tensor.untyped_storage())
         return made
@@ -109,7 +109,12 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     phases: dict[str, int] = {}
     with Bytes() as held:
         accelerator = Accelerator()
-        _begin_without_memory(accelerator.state.fsdp_plugin)
+        plugin = accelerator.state.fsdp_plugin
+        _begin_without_memory(plugin)
+        if job.get("by_trainer") and job.get("lora"):  # update_fsdp_plugin_peft in transformers/distributed/fsdp.py
+            from peft.utils.other import fsdp_auto_wrap_policy
+
+            plugin.auto_wrap_policy = fsdp_auto_wrap_policy(model)
         if accelerator.is_fsdp2:
             model, optimizer = _prepared(model, accelerator)
         else:
@@ -126,7 +131,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
                     del outputs
                 phases["forward"] = max(phases.get("forward", 0), held.taken())
                 phases["between"] = held.now
-                with contextlib.nullcontext() if micro + 1 == job.get("accumulation", 1) else accelerator.no_sync(model):
+                is_last = micro + 1 == job.get("accumulation", 1)
+                with contextlib.nullcontext() if is_last else accelerator.no_sync(model):
                     accelerator.backward(loss)
                 del loss
                 phases["backward"] = max(phases.get("backward", 0), held.taken())
@@ -175,13 +181,13 @@ def _model(job: dict[str, Any]) -> Any:
     torch.set_default_dtype(DTYPES[job.get("dtype", "bf16")])
     with torch.device("meta"):
         model = getattr(transformers, job["model"]["class"])(config)
-    torch.set_default_dtype(torch.float32)
     model.tie_weights()
     if job.get("lora"):
         import peft
 
         with torch.device("meta"):
             model = peft.get_peft_model(model, peft.LoraConfig(**job["lora"]), autocast_adapter_dtype=False)
+    torch.set_default_dtype(torch.float32)
     if job.get("checkpointed"):
         model.gradient_checkpointing_enable()
         model.enable_input_require_grads()
