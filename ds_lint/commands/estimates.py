@@ -12,6 +12,7 @@ from ds_lint.memory import doubts, parallelism, setup
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.fsdp import settings as fsdp_settings
 from ds_lint.targets.text import shown
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     wanted, aligned = found.setup, alignment.of(config.facts)
     if aligned is not None:
         yield from (f"{other} ({aligned.method})" for other in aligned.others)
+    if wanted.fsdp is not None:
+        yield from fsdp_settings.left_out(config)
     if "activations" in found.parts:
         return
     options = [

@@ -48,7 +48,7 @@ def memory(options: Options, own: MemoryOptions) -> int:
             return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
         _plot(answers[0], own.plot)
     documents = [one.config.document for one in found]
-    notes = [*session.notes, *_notes(found)]
+    notes = [*session.notes, *_notes(found), *(_without_stages(answers) if own.sweep else ())]
     if options.output_format == "json":
         from ds_lint.output import memory_json
 
@@ -108,3 +108,10 @@ def _notes(found: list[LaunchedConfig]) -> Iterator[str]:
                 f"{config.document.path}: the run is taken to train in 16 bit, because the training arguments are not "
                 'known (set --trainer-args, such as "--bf16")'
             )
+
+
+def _without_stages(answers: list[Answer]) -> Iterator[str]:
+    """The runs of which a sweep has no rows."""
+    for answer in answers:
+        if answer.estimate.setup.fsdp is not None:
+            yield f"{answer.name}: --sweep compares the stages of ZeRO, and this run uses FSDP"

@@ -30,7 +30,8 @@ def gathered(setup: TrainingSetup) -> Band:
     """The bytes of whole parameters in a pass: those that stay from its start to its end, and of the largest unit."""
     passes = FsdpPasses(setup)
     one, ahead = passes.largest, passes.largest if passes.is_sharded else 0.0
-    return Band(passes.lasting + one, passes.lasting + one + ahead, passes.lasting + one + _AHEAD * ahead)
+    likely = max(passes.forward(), passes.lasting + one)
+    return Band(min(passes.lasting + one, likely), likely, likely + _AHEAD * ahead)
 
 
 def with_autocast(setup: TrainingSetup, activations: Band) -> Band:
@@ -125,12 +126,12 @@ def _steps(setup: TrainingSetup, activations: Band, in_layers: Band) -> Iterator
 
     lasting, added_up = passes.lasting, exactly(passes.added_up)
     yield moment(Band(lasting, lasting, lasting + passes.largest), activations, added_up)
-    one = lasting + passes.largest
-    yield moment(Band(one, lasting + passes.forward, max(one + ahead, lasting + passes.forward)), in_layers, added_up)
+    forward = passes.forward()
+    yield moment(Band(passes.largest, forward, forward + ahead), in_layers, added_up)
     ends = list(passes.backward())
     for begun in ends[:1]:
         yield moment(_ahead(begun, ahead), in_layers, exactly(begun.kept), Band(0, begun.reduced, begun.reduced))
-    highest = sorted(ends, key=lambda end: end.live + end.kept + end.whole + end.reduced + end.left * in_layers.likely)
+    highest = sorted(ends, key=lambda end: sum(end[:4]) + end.left * in_layers.likely)
     for end in (*highest[-1:], passes.end()):
         left = Band(end.left * in_layers.least, end.left * in_layers.likely, in_layers.most if end.left else 0)
         most = end.kept + end.whole + passes.largest

@@ -19,12 +19,13 @@ from ds_lint.memory.fsdp.sharding import LAYERS, SIZE, FsdpSharding
 from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.fsdp import FsdpPlugin
 from ds_lint.semantics.fsdp_arguments import fsdp_arguments
+from ds_lint.semantics.fsdp_layers import layers_of
 from ds_lint.semantics.fsdp_setup import fsdp_setup
 from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any, TypeAlias
 
     from ds_lint.semantics.config import Config
@@ -94,6 +95,24 @@ def sharding_of(config: Config) -> FsdpSharding | None:
         offloads_checkpoints=bool(flag(text("activation_checkpointing_offload"))),
         strategy=strategy,
     )
+
+
+def left_out(config: Config) -> Iterator[str]:
+    """What of the settings is not counted, in words."""
+    text = _fields(config)
+    if (ignored := text("ignored_modules")) is not None and ignored is not UNKNOWN:
+        yield f"the modules that `fsdp_ignored_modules` leaves whole on each rank ({ignored})"
+    sharding, model = sharding_of(config), config.facts.model
+    if sharding is None or model is None or sharding.policy != LAYERS:
+        return
+    known = layers_of(str(model.config.get("model_type")))
+    parts = [name for name in sharding.layer_classes if known and not _is_layer(name)]
+    if parts and not any(map(_is_layer, sharding.layer_classes)):
+        yield f"units of {' and '.join(parts)}, which are a part of a layer (units of whole layers are counted)"
+
+
+def _is_layer(name: str) -> bool:
+    return name.endswith(("Layer", "Block")) and "Moe" not in name.removesuffix("DecoderLayer")
 
 
 def is_checkpointed(config: Config) -> bool:

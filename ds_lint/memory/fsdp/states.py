@@ -25,10 +25,14 @@ _known: dict[tuple[object, ...], tuple[object, list[ShardedUnit]]] = {}
 
 
 class ShardedUnit(NamedTuple):
-    """A unit, its elements in all and those that are trained, and what the rank that holds most keeps of it."""
+    """A unit, and what the rank that holds most keeps of it.
+
+    ``gathered`` are the elements that all ranks send for it, with what pads them, and ``trained`` those of its
+    gradients: FSDP 1 has one for the whole unit, with zeros for what is frozen.
+    """
 
     unit: FsdpUnit
-    size: int
+    gathered: int
     trained: int
     share: KeptShare
 
@@ -70,11 +74,17 @@ def sharded(setup: TrainingSetup) -> list[ShardedUnit]:
         for unit in units(setup.tensors, sharding, ranks):
             kind = tuple((one.size, one.shape, one.is_trained) for one in unit.tensors)
             if kind not in alike:
-                share = kept(unit, sharding, ranks, setup.ranks, width)
-                alike[kind] = ShardedUnit(unit, unit.size, sum(t.size for t in unit.tensors if t.is_trained), share)
+                alike[kind] = _sharded(unit, kept(unit, sharding, ranks, setup.ranks, width), ranks, sharding.version)
             found.append(alike[kind]._replace(unit=unit))
         _known[key] = setup.tensors, found  # which keeps the tensors alive, and their id theirs
     return _known[key][1]
+
+
+def _sharded(unit: FsdpUnit, share: KeptShare, ranks: int, version: int) -> ShardedUnit:
+    if version == 1:
+        return ShardedUnit(unit, unit.size, unit.size if unit.is_trained else 0, share)
+    trained = sum(tensor.size for tensor in unit.tensors if tensor.is_trained)
+    return ShardedUnit(unit, ranks * (share.trained + share.frozen), trained, share)
 
 
 def of(setup: TrainingSetup) -> dict[str, Placed]:

@@ -30,6 +30,8 @@ class FsdpUnit(NamedTuple):
     tensors: tuple[Tensor, ...]
     reshards: bool  # they are freed after the forward pass
     is_around: bool = False  # embedding, head, and what else is in no layer
+    is_tail: bool = False  # last norm and head
+    is_tied: bool = False  # with the embedding
 
     @property
     def size(self) -> int:
@@ -76,7 +78,8 @@ def _of_version_2(around: list[Tensor], inner: list[FsdpUnit], *, reshards: bool
     rest = [one for one in around if id(one) not in taken]
     found = [FsdpUnit(tuple(rest), reshards=False, is_around=True)] if rest else []
     found += [FsdpUnit(tuple(first), reshards, is_around=True)] if first else []
-    return [*found, *inner, *([FsdpUnit(tuple(last), reshards=False, is_around=True)] if last else [])]
+    tail = FsdpUnit(tuple(last), reshards=False, is_around=True, is_tail=True, is_tied=is_tied)
+    return [*found, *inner, tail] if last and not is_tied else [*found, *([tail] if last else []), *inner]
 
 
 def _wrapped(tensors: list[Tensor], sharding: FsdpSharding) -> list[list[Tensor]]:
