@@ -131,10 +131,16 @@ def test_offload_moves_all_states_to_the_host(described):
 
 def test_each_rank_loads_the_model_unless_one_does_for_all(described):
     once, each = (
-        described("a.yaml", a_yaml=f"{YAML}  fsdp_cpu_ram_efficient_loading: {word}\n")["peaks"]["initialization"]
-        for word in ("true", "false")
+        described("a.yaml", a_yaml=f"{OF_VERSION_1}  fsdp_cpu_ram_efficient_loading: {word}\n")["peaks"]
+        for word in ("true\n  fsdp_sync_module_states: true", "false\n  fsdp_sync_module_states: false")
     )
-    assert each["host"]["likely"] - once["host"]["likely"] == pytest.approx(7 * PARAMETERS * 4, rel=0.01)
+    more = each["initialization"]["host"]["likely"] - once["initialization"]["host"]["likely"]
+    assert more == pytest.approx(7 * PARAMETERS * 2, rel=0.01)
+
+
+def test_version_2_makes_fp32_of_the_model_on_each_rank(described):
+    found = described("a.yaml", a_yaml=YAML)["peaks"]["initialization"]["host"]
+    assert found["likely"] == pytest.approx(8 * (PARAMETERS * 4 + 2 * GIB), rel=0.01)
 
 
 def test_gradients_stay_whole_until_the_last_micro_batch(described):

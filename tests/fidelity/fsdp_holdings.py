@@ -58,6 +58,7 @@ class FsdpCase(NamedTuple):
     lora: tuple[tuple[str, object], ...] = ()
     by_trainer: bool = False
     degrees: tuple[tuple[str, int], ...] = ()
+    rank: int = 0
 
     @property
     def yaml(self) -> dict[str, Any]:
@@ -78,12 +79,13 @@ class FsdpCase(NamedTuple):
     @property
     def job(self) -> dict[str, Any]:
         """What the program needs."""
+        names = ("ranks", "dtype", "rank", "accumulation", "tokens", "checkpointed")
         return {
             "model": _ALL_MODELS[self.model],
             "yaml": self.yaml,
             "ranks_per_node": self.ranks // self.nodes,
             "lora": dict(self.lora),
-            **{name: getattr(self, name) for name in ("ranks", "dtype", "accumulation", "tokens", "checkpointed")},
+            **{name: getattr(self, name) for name in names},
             "by_trainer": self.by_trainer,
         }
 

@@ -93,11 +93,10 @@ def _settings(setup: TrainingSetup, words: str, sharding: FsdpSharding, *writes:
 
 def _loading_once(setup: TrainingSetup, sharding: FsdpSharding) -> Iterator[SetupChange]:
     """Only one rank of a node reads the weights, and sends them to the others."""
-    if not sharding.loads_once and setup.ranks_per_node > 1:
-        writes: list[tuple[str, object]] = [("fsdp_cpu_ram_efficient_loading", True)]
-        if sharding.version == 1:
-            writes.append(("fsdp_sync_module_states", True))
-        yield _settings(setup, "weights loaded by one rank of each node", sharding._replace(loads_once=True), *writes)
+    if not sharding.loads_once and setup.ranks_per_node > 1 and sharding.version == 1:
+        changed = sharding._replace(loads_once=True)
+        writes = ("fsdp_cpu_ram_efficient_loading", True), ("fsdp_sync_module_states", True)
+        yield _settings(setup, "weights loaded by one rank of each node", changed, *writes)
 
 
 def _sharded_checkpoints(setup: TrainingSetup, sharding: FsdpSharding) -> Iterator[SetupChange]:

@@ -38,7 +38,7 @@ def with_autocast(setup: TrainingSetup, activations: Band) -> Band:
     """Activations under the autocast that Accelerate adds with mixed precision.
 
     It computes each LayerNorm in fp32, which keeps a copy of its input in fp32, and gives the script the logits in fp32
-    (``convert_outputs_to_fp32``). The norms of newer models are no LayerNorm, and compute in fp32 anyway.
+    (``convert_outputs_to_fp32``). Other norms compute in fp32 anyway, and keep what they always keep.
     """
     if setup.fsdp is None or not setup.fsdp.is_mixed or setup.micro_batch is None or setup.sequence_length is None:
         return activations

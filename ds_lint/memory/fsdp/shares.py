@@ -16,21 +16,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.fsdp.sharding import FsdpSharding
-    from ds_lint.memory.fsdp.units import FsdpUnit
+    from ds_lint.memory.fsdp.units import GatheredUnit
 
 _ALIGNED = 16  # bytes
 
 
 class KeptShare(NamedTuple):
-    """What the rank that keeps most has of a unit, in elements.
+    """What a rank keeps of a unit, in elements; with FSDP 2 the one that keeps most.
 
     ``trained`` and ``frozen`` are the tensors that keep parameters, with what pads them; ``stepped`` is what the
-    optimizer updates.
+    optimizer updates, of each rank, or one number for all.
     """
 
     trained: int
     frozen: int
-    stepped: int
+    stepped: tuple[int, ...]
 
 
 class FlatUnit(NamedTuple):
@@ -40,20 +40,20 @@ class FlatUnit(NamedTuple):
     padded: int
 
 
-def kept(unit: FsdpUnit, sharding: FsdpSharding, ranks: int, all_ranks: int, width: int) -> KeptShare:
+def kept(unit: GatheredUnit, sharding: FsdpSharding, ranks: int, all_ranks: int, width: int) -> KeptShare:
     """The share of a unit among so many ranks; parameters are computed with in ``width`` bytes."""
     if sharding.version == 2:
         stored = [_rows(one, ranks) for one in unit.tensors]
         trained = sum(size for size, one in zip(stored, unit.tensors, strict=True) if one.is_trained)
-        return KeptShare(trained, sum(stored) - trained, trained)
+        return KeptShare(trained, sum(stored) - trained, (trained,))
     flat = laid_out(unit, sharding, ranks if ranks > 1 else all_ranks, width)
     share = -(-flat.padded // ranks)
     if not unit.is_trained:
-        return KeptShare(0, share, 0)
-    return KeptShare(share, 0, _stepped(unit, flat, share) if sharding.keeps_original else share)
+        return KeptShare(0, share, (0,))
+    return KeptShare(share, 0, _stepped(unit, flat, share, ranks) if sharding.keeps_original and share else (share,))
 
 
-def laid_out(unit: FsdpUnit, sharding: FsdpSharding, ranks: int, width: int) -> FlatUnit:
+def laid_out(unit: GatheredUnit, sharding: FsdpSharding, ranks: int, width: int) -> FlatUnit:
     """The flat tensor of a unit of FSDP 1."""
     aligned = _ALIGNED // width if sharding.keeps_original else 1
     starts, end = [], 0
@@ -70,18 +70,13 @@ def _rows(tensor: Tensor, ranks: int) -> int:
     return -(-rows // ranks) * prod(others)
 
 
-def _stepped(unit: FsdpUnit, flat: FlatUnit, share: int) -> int:
-    """The trained elements in the share of the rank that has most of them."""
-    if not share:
-        return 0
-    by_rank: dict[int, int] = {}
-    is_full = False  # a rank in the middle of a large parameter
+def _stepped(unit: GatheredUnit, flat: FlatUnit, share: int, ranks: int) -> tuple[int, ...]:
+    """The trained elements in the share of each rank, without what pads them."""
+    found = [0] * ranks
     for start, tensor in zip(flat.starts, unit.tensors, strict=True):
         if not tensor.is_trained:
             continue
-        first, last = start // share, (start + tensor.size - 1) // share
-        is_full = is_full or last > first + 1
-        for rank in {first, last}:
-            begin, end = max(start, rank * share), min(start + tensor.size, (rank + 1) * share)
-            by_rank[rank] = by_rank.get(rank, 0) + end - begin
-    return share if is_full else max(by_rank.values(), default=0)
+        end = start + tensor.size
+        for rank in range(start // share, (end - 1) // share + 1):
+            found[rank] += min(end, (rank + 1) * share) - max(start, rank * share)
+    return tuple(found)

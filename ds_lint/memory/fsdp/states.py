@@ -1,11 +1,12 @@
 """The model states of one rank with FSDP: its shards of the parameters, their gradients, and the optimizer's states.
 
 There are no master weights beside the parameters: with mixed precision these are kept in fp32 and cast for each pass.
-Counts are those of the real tensors (``tests/fidelity/test_memory_fsdp.py``).
+Counts are those of the real tensors (``tests/fidelity/test_memory_fsdp_states.py``).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from ds_lint.memory.band import NOTHING, Band, exactly
@@ -17,7 +18,7 @@ from ds_lint.memory.placed import FULL, Amount, Placed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.memory.fsdp.shares import KeptShare
-    from ds_lint.memory.fsdp.units import FsdpUnit
+    from ds_lint.memory.fsdp.units import GatheredUnit
     from ds_lint.memory.setup import TrainingSetup
 
 _MOST_KNOWN = 32
@@ -31,7 +32,7 @@ class ShardedUnit(NamedTuple):
     gradients: FSDP 1 has one for the whole unit, with zeros for what is frozen.
     """
 
-    unit: FsdpUnit
+    unit: GatheredUnit
     gathered: int
     trained: int
     share: KeptShare
@@ -80,7 +81,15 @@ def sharded(setup: TrainingSetup) -> list[ShardedUnit]:
     return _known[key][1]
 
 
-def _sharded(unit: FsdpUnit, share: KeptShare, ranks: int, version: int) -> ShardedUnit:
+def most_stepped(found: list[ShardedUnit]) -> int:
+    """The elements that the optimizer updates on the rank that has most of them."""
+    alike = Counter(one.share.stepped for one in found)
+    for_all = sum(stepped[0] * count for stepped, count in alike.items() if len(stepped) == 1)
+    by_rank = [[number * count for number in stepped] for stepped, count in alike.items() if len(stepped) > 1]
+    return for_all + max(map(sum, zip(*by_rank, strict=True)), default=0)
+
+
+def _sharded(unit: GatheredUnit, share: KeptShare, ranks: int, version: int) -> ShardedUnit:
     if version == 1:
         return ShardedUnit(unit, unit.size, unit.size if unit.is_trained else 0, share)
     trained = sum(tensor.size for tensor in unit.tensors if tensor.is_trained)
@@ -92,7 +101,7 @@ def of(setup: TrainingSetup) -> dict[str, Placed]:
     found, width = sharded(setup), widths(setup)
     trained = sum(one.share.trained for one in found)
     frozen = sum(one.share.frozen for one in found)
-    stepped = sum(one.share.stepped for one in found)
+    stepped = most_stepped(found)
     states, state_width = kept_by_optimizer(setup)
     numbers = states.times(stepped)
     held = {

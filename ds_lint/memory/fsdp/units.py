@@ -24,7 +24,7 @@ _HEADS = ("lm_head.weight", "embed_out.weight", "output_layer.weight", "lm_head.
 _NORMS = ("norm", "ln_f", "layernorm")
 
 
-class FsdpUnit(NamedTuple):
+class GatheredUnit(NamedTuple):
     """Parameters that are gathered together, in the order of the model."""
 
     tensors: tuple[Tensor, ...]
@@ -44,17 +44,17 @@ class FsdpUnit(NamedTuple):
         return any(tensor.is_trained for tensor in self.tensors)
 
 
-def units(tensors: Sequence[Tensor], sharding: FsdpSharding, ranks: int) -> list[FsdpUnit]:
+def units(tensors: Sequence[Tensor], sharding: FsdpSharding, ranks: int) -> list[GatheredUnit]:
     """The units of a model in the order in which the forward pass needs them; the root of FSDP 1 comes first."""
     apart = [one for one in tensors if sharding.adapters_alone and sharding.version == 1 and _is_leaf(one)]
     rest = [one for one in tensors if not (sharding.adapters_alone and sharding.version == 1 and _is_leaf(one))]
     reshards = sharding.reshards and (ranks > 1 or sharding.version == 2)
-    inner = [FsdpUnit(tuple(one), reshards) for one in _wrapped(rest, sharding)]
+    inner = [GatheredUnit(tuple(one), reshards) for one in _wrapped(rest, sharding)]
     inside = {id(tensor) for unit in inner for tensor in unit.tensors}
     around = [one for one in rest if id(one) not in inside]
-    alone = [FsdpUnit((one,), reshards) for one in apart]
+    alone = [GatheredUnit((one,), reshards) for one in apart]
     if sharding.version == 1:
-        root = [FsdpUnit(tuple(around), reshards=False, is_around=True)] if around else []
+        root = [GatheredUnit(tuple(around), reshards=False, is_around=True)] if around else []
         return [*root, *inner, *alone]
     return _of_version_2(around, inner, reshards=reshards)
 
@@ -63,7 +63,7 @@ def _is_leaf(tensor: Tensor) -> bool:
     return tensor.is_trained and tensor.name.endswith(".weight")
 
 
-def _of_version_2(around: list[Tensor], inner: list[FsdpUnit], *, reshards: bool) -> list[FsdpUnit]:
+def _of_version_2(around: list[Tensor], inner: list[GatheredUnit], *, reshards: bool) -> list[GatheredUnit]:
     """The embedding is a unit, the last norm and the head another, and what is left is that of the model itself.
 
     A tied embedding is in the unit of the norm, which is gathered from the start to the end of a step.
@@ -76,16 +76,16 @@ def _of_version_2(around: list[Tensor], inner: list[FsdpUnit], *, reshards: bool
     first = [embedding] if embedding is not None and not is_tied else []
     taken = {id(one) for one in (*first, *last)}
     rest = [one for one in around if id(one) not in taken]
-    found = [FsdpUnit(tuple(rest), reshards=False, is_around=True)] if rest else []
-    found += [FsdpUnit(tuple(first), reshards, is_around=True)] if first else []
-    tail = FsdpUnit(tuple(last), reshards=False, is_around=True, is_tail=True, is_tied=is_tied)
+    found = [GatheredUnit(tuple(rest), reshards=False, is_around=True)] if rest else []
+    found += [GatheredUnit(tuple(first), reshards, is_around=True)] if first else []
+    tail = GatheredUnit(tuple(last), reshards=False, is_around=True, is_tail=True, is_tied=is_tied)
     return [*found, *inner, tail] if last and not is_tied else [*found, *([tail] if last else []), *inner]
 
 
 def _wrapped(tensors: list[Tensor], sharding: FsdpSharding) -> list[list[Tensor]]:
     """The parameters of the units that a policy makes."""
     if sharding.adapters_alone and sharding.version == 2:
-        return []  # the policy of peft is none that ``fsdp2_prepare_auto_wrap_policy`` knows
+        return []  # ``fsdp2_prepare_auto_wrap_policy`` does not know the policy of peft
     if sharding.policy == LAYERS:
         by_layer: dict[int, list[Tensor]] = {}
         for tensor, layer in zip(tensors, layers(tensors), strict=True):

