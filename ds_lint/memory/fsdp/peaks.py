@@ -40,6 +40,8 @@ def with_autocast(setup: TrainingSetup, activations: Band) -> Band:
     It computes each LayerNorm in fp32, which keeps a copy of its input in fp32, and gives the script the logits in fp32
     (``convert_outputs_to_fp32``). Other norms compute in fp32 anyway, and keep what they always keep.
     """
+    if setup.fsdp is not None and setup.fsdp.offloads_checkpoints:  # inputs of layers go to the host
+        activations = activations._replace(least=0)
     if setup.fsdp is None or not setup.fsdp.is_mixed or setup.micro_batch is None or setup.sequence_length is None:
         return activations
     tokens = setup.micro_batch * setup.sequences * setup.sequence_length

@@ -118,9 +118,11 @@ def of(setup: TrainingSetup) -> dict[str, Placed]:
 
 
 def reference(setup: TrainingSetup) -> Placed:
-    """What one rank holds of a frozen copy of the model, which trl shards as the model itself."""
+    """What one rank holds of a frozen copy of the model: likely a share, at the most all of it on the GPU."""
     frozen = setup._replace(tensors=tuple(tensor._replace(is_trained=False) for tensor in setup.tensors))
     held = of(frozen)["parameters"]
+    whole = widths(setup).frozen.times(setup.parameter_count)
+    held = held._replace(gpu=Amount(*(band._replace(most=max(band.most, whole.most)) for band in held.gpu)))
     return held if setup.reference else held.at_the_most()
 
 
