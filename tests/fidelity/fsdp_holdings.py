@@ -91,7 +91,7 @@ class FsdpCase(NamedTuple):
 
 
 def case(model: str, version: int, ranks: int, **more: Any) -> FsdpCase:
-    """A case; keywords that are no fields are settings of FSDP, without the prefix."""
+    """A case; all other keywords are settings of FSDP, without the prefix."""
     fields = {name: more.pop(name) for name in list(more) if name in FsdpCase._fields}
     for name in ("lora", "degrees"):
         if name in fields:

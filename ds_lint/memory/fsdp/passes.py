@@ -1,6 +1,6 @@
 """What FSDP makes whole, of parameters and gradients, while a forward and a backward pass run; in bytes.
 
-The formulas are those of the storages that were counted with Accelerate 1.15.0 and torch 2.13.0
+The formulas are those of the storages that were counted with the newest releases of Accelerate and torch
 (``tests/fidelity/test_memory_fsdp_states.py``). FSDP 1 keeps the gradient of each parameter until it writes them into
 the flat one. FSDP 2 copies what it gathers into each parameter, and keeps what it reduces until the next unit is done.
 Where the dtype is not known, the likely one counts.

@@ -35,23 +35,25 @@ def gathered(setup: TrainingSetup) -> Band:
 
 
 def with_autocast(setup: TrainingSetup, activations: Band) -> Band:
-    """Activations under the autocast that Accelerate adds with mixed precision.
+    """Activations under the autocast that Accelerate adds to FSDP 1 with mixed precision, and not to FSDP 2.
 
     It computes each LayerNorm in fp32, which keeps a copy of its input in fp32, and gives the script the logits in fp32
     (``convert_outputs_to_fp32``). Other norms compute in fp32 anyway, and keep what they always keep.
     """
     if setup.fsdp is not None and setup.fsdp.offloads_checkpoints:  # inputs of layers go to the host
         activations = activations._replace(least=0)
-    if setup.fsdp is None or not setup.fsdp.is_mixed or setup.micro_batch is None or setup.sequence_length is None:
+    is_on = setup.fsdp is not None and setup.fsdp.version == 1 and setup.fsdp.is_mixed
+    if not is_on or setup.micro_batch is None or setup.sequence_length is None:
         return activations
     tokens = setup.micro_batch * setup.sequences * setup.sequence_length
     inputs = [one.size for one in setup.tensors if one.name.endswith(".bias") and _is_norm(one.name)]
     if setup.is_checkpointed:  # of one layer at a time
         inputs = inputs[:_NORMS_OF_A_LAYER]
-    more = tokens * FULL * sum(inputs)
+    copies = tokens * sum(inputs)  # which stand for the inputs in 16 bit, where nothing else keeps these
     logits = setup.architecture.get("vocab_size")
     kept = tokens * (FULL - setup.width) * logits if isinstance(logits, int) else 0
-    return Band(activations.least, activations.likely + more, activations.most + more + kept)
+    more = copies * (FULL - setup.width)
+    return Band(activations.least, activations.likely + more, activations.most + copies * FULL + kept)
 
 
 def _is_norm(name: str) -> bool:
