@@ -57,6 +57,11 @@ class FsdpPasses:
         self.added_up = self._gradients(found) if adds_up else 0.0
 
     @property
+    def count(self) -> int:
+        """The units of the layers."""
+        return len(self._inner)
+
+    @property
     def largest(self) -> float:
         """The largest unit that is gathered and freed."""
         return max(map(self._whole, self._inner), default=0.0)

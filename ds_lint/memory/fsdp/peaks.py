@@ -131,16 +131,32 @@ def _steps(setup: TrainingSetup, activations: Band, in_layers: Band) -> Iterator
     lasting, added_up = passes.lasting, exactly(passes.added_up)
     yield moment(Band(lasting, lasting, lasting + passes.largest), activations, added_up)
     forward = passes.forward()
-    yield moment(Band(passes.largest, forward, forward + ahead), in_layers, added_up)
+    before = 1 - 1 / max(passes.count, 1)  # of the layers have run when the last one is gathered
+    computed_before = Band(in_layers.least * before, in_layers.likely * before, in_layers.most)
+    yield moment(Band(passes.largest, forward, forward + ahead), computed_before, added_up)
     ends = list(passes.backward())
     for begun in ends[:1]:
         yield moment(_ahead(begun, ahead), in_layers, exactly(begun.kept), Band(0, begun.reduced, begun.reduced))
-    highest = sorted(ends, key=lambda end: sum(end[:4]) + end.left * in_layers.likely)
-    for end in (*highest[-1:], passes.end()):
-        left = Band(end.left * in_layers.least, end.left * in_layers.likely, in_layers.most if end.left else 0)
+    of_one = _computed_again(setup, in_layers)
+    highest = sorted(ends, key=lambda end: sum(end[:4]) + end.left * (in_layers.likely - of_one))
+    last = passes.end()
+    for end in (*highest[-1:], last):
+        again = of_one if end is not last else 0.0
+        likely = end.left * (in_layers.likely - again) + again / 2  # gradients come in as activations are freed
+        left = Band(end.left * in_layers.least, likely, in_layers.most if end is not last else 0)
         most = end.kept + end.whole + passes.largest
         gradients = Band(end.kept, end.kept + end.whole, most)
         yield moment(_ahead(end, ahead), left, gradients, Band(0, end.reduced, end.reduced + passes.largest))
+
+
+def _computed_again(setup: TrainingSetup, in_layers: Band) -> float:
+    """What one layer holds that is computed again, of the activations: all but the inputs of the layers."""
+    hidden = setup.architecture.get("hidden_size")
+    if not setup.is_checkpointed or setup.micro_batch is None or not isinstance(hidden, int):
+        return 0.0
+    tokens = setup.micro_batch * setup.sequences * (setup.sequence_length or 0)
+    count = sum(not one.unit.is_around for one in sharded(setup))
+    return max(in_layers.likely - tokens * hidden * setup.width * count, 0.0)
 
 
 def _ahead(end: UnitPass, ahead: float) -> Band:
