@@ -12,6 +12,7 @@ from ds_lint.memory import doubts, parallelism, quantized, setup
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.fsdp import settings as fsdp_settings
 from ds_lint.targets.text import shown
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
     if not is_config:
         wanted = wanted._replace(uses_zero_init=True)
     found, there = estimate(wanted), capacity(config.facts)
+    is_zero = wanted.fsdp is None
     advice = _advice(config, wanted, there) if is_config else []
-    rows = _rows(config, wanted, there, parts) if parts.sweeps else []
-    has_way = advice if is_config else any(place is not None for row in rows for place in row.places)
+    rows = _rows(config, wanted, there, parts) if parts.sweeps and is_zero else []
+    has_way = bool(advice) if is_config else any(place is not None for row in rows for place in row.places)
     return Answer(
         name=os.path.normpath(shown(config.document.path)),
         launch=os.path.normpath(one.origin) if one.origin is not None else None,
@@ -66,10 +68,10 @@ def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
         estimate=found,
         capacity=there,
         advice=tuple(advice),
-        least_ranks=None if has_way else _least_ranks(wanted, found, there),
+        least_ranks=None if has_way or not is_zero else _least_ranks(wanted, found, there),
         rows=tuple(rows),
         left_out=tuple(_left_out(config, found)),
-        largest=_largest(wanted, there, _SizedModels(config)) if parts.grows and is_config else None,
+        largest=_largest(wanted, there, _SizedModels(config)) if parts.grows and is_config and is_zero else None,
         assumed=parts.assumed,
     )
 
@@ -78,6 +80,11 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
     """What makes the run fit."""
     if not there.is_known:
         return []
+    if wanted.fsdp is not None:
+        from ds_lint.memory.fsdp.advice import advice as advice_of_fsdp
+        from ds_lint.memory.fsdp.names import as_written
+
+        return [as_written(one, config) for one in advice_of_fsdp(wanted, there)]
     from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.applied import advised
 
@@ -175,6 +182,8 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
         yield from (f"{other} ({aligned.method})" for other in aligned.others)
     if (what := quantized.not_included(wanted)) is not None:
         yield what
+    if wanted.fsdp is not None:
+        yield from fsdp_settings.left_out(config)
     if "activations" in found.parts:
         return
     options = [

@@ -94,11 +94,14 @@ def _of_config(document: Document, session: Session) -> list[LaunchedConfig]:
     basis = context.basis.but(policies=())
     material = [one for one in context.material if one.may_name(document)]
     if not material:
-        return [LaunchedConfig(read_config(document, basis, session))]
+        return [LaunchedConfig(read_config(document, basis, session, takes_fsdp=True))]
     from ds_lint.session.material import grouped, with_material
 
     groups = grouped(material)
-    return [LaunchedConfig(read_config(document, with_material(one, basis), session), one) for one, *_ in groups]
+    return [
+        LaunchedConfig(read_config(document, with_material(one, basis), session, takes_fsdp=True), one)
+        for one, *_ in groups
+    ]
 
 
 def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, session: Session) -> Config | None:
@@ -110,7 +113,8 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
 
     made = flag_config(launch)
     if made is not None:
-        return read_config(made, with_material(launch, session.context(made.path).basis.but(policies=())), session)
+        basis = with_material(launch, session.context(made.path).basis.but(policies=()))
+        return read_config(made, basis, session, takes_fsdp=True)
     paths = list(project.named_by(launch, by))
     if launch.written:
         paths.insert(0, launch.document.path)
@@ -120,20 +124,26 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
         if len(found) != 1 or (language_of(path) == "json" and found[0].root is None):
             continue
         basis = with_material(launch, session.context(path).basis.but(policies=()))
-        return read_config(found[0], basis, session)
+        return read_config(found[0], basis, session, takes_fsdp=True)
     return None
 
 
-def read_config(document: Document, basis: Basis, session: Session) -> Config:
-    """The config of a document with a stack: of several that may load it, the one that its values are written for."""
+def read_config(document: Document, basis: Basis, session: Session, *, takes_fsdp: bool = False) -> Config:
+    """The config of a document with a stack: of several that may load it, the one that its values are written for.
+
+    With ``takes_fsdp`` a run with FSDP has a config, too, in which there is nothing.
+    """
     if document.kind == "recipe" and basis.facts.recipe is None:
         from ds_lint.facts.training_recipe import TrainingRecipe  # most configs are JSON
 
         basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))  # which names the model
     config = config_in(document, basis)
     if config.accelerate is not None:
+        from ds_lint.semantics.fsdp_setup import fsdp_setup
+
         _add_ranks(config)
-        config = config_of_launch(config, config.accelerate, session)
+        if not takes_fsdp or fsdp_setup(config) is None:
+            config = config_of_launch(config, config.accelerate, session)
     if config.stack is None:
         is_trainers = AUTO in document.text or config.facts.recipe is not None
         config = config_in(document, config.basis.but(stack="trainer" if is_trainers else "deepspeed"))

@@ -73,6 +73,7 @@ def _print(
 ) -> int:
     """Write the picture, print the answers and the notes; the exit status."""
     documents = [one.config.document for one in found]
+    notes = [*notes, *(_without_stages(answers) if own.sweep else ())]
     if own.plot is not None and own.plot != _ON_STANDARD_OUTPUT:
         replacement.write(own.plot, _picture(answers[0], own.plot, notes, documents), is_report=True)
     if options.output_format == "json":
@@ -155,3 +156,10 @@ def _notes(found: list[LaunchedConfig]) -> Iterator[str]:
             )
         if reason is None and (doubt := packed.doubt(config)) is not None:
             yield f"{config.document.path}: {doubt}"
+
+
+def _without_stages(answers: list[Answer]) -> Iterator[str]:
+    """The runs of which a sweep has no rows."""
+    for answer in answers:
+        if answer.estimate.setup.fsdp is not None:
+            yield f"{answer.name}: --sweep compares the stages of ZeRO, and this run uses FSDP"

@@ -63,6 +63,10 @@ class Estimate(NamedTuple):
 @remembered()
 def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
+    if setup.fsdp is not None:
+        from ds_lint.memory.fsdp import run  # most configs are DeepSpeed's
+
+        return Estimate(setup, *run.taken(setup, _activations(setup), _activations(setup, are_logits_freed=True)))
     parts = states.of(setup)
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)

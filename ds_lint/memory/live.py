@@ -120,22 +120,22 @@ def modules(tensors: Sequence[Tensor], *, are_experts_one: bool = False) -> list
     transformers 5, and DeepSpeed's ``set_z3_leaf_modules`` does the same to those that are modules.
     """
     found: list[tuple[list[int], int | None]] = []
-    layers = _layers(tensors)
+    numbers = layers(tensors)
     before: tuple[int | None, str] | None = None
     for place, tensor in enumerate(tensors):
         name = tensor.name.rpartition(".")[0]
         if are_experts_one and ".experts." in f"{name}.":
             name = name.partition(".experts")[0] + ".experts"
-        key = (layers[place], name)
+        key = (numbers[place], name)
         if key == before:
             found[-1][0].append(place)
         else:
-            found.append(([place], layers[place]))
+            found.append(([place], numbers[place]))
         before = key
     return [Module(tuple(parameters), layer) for parameters, layer in found]
 
 
-def _layers(tensors: Sequence[Tensor]) -> list[int | None]:
+def layers(tensors: Sequence[Tensor]) -> list[int | None]:
     """The number of the layer of each parameter, counted over all stacks of the model."""
     found: list[int | None] = []
     count, now, seen = -1, "", set[str]()

@@ -57,6 +57,12 @@ def width(config: Config) -> Band | None:
     return Band(0, 0, found) if _is_mapped(load, dtype, config) else exactly(found)
 
 
+def dtype(config: Config) -> str | None:
+    """The dtype in which the script loads the model, by torch's name; None if that does not show."""
+    load = _load(config)
+    return _dtype(load, config) if load is not None else None
+
+
 def _load(config: Config) -> ModelLoad | None:
     """The call by which the script loads the model into host memory; None if there is not one alone."""
     launch = config.facts.launch

@@ -61,12 +61,12 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
         "saving": ([_saves(setup, parts)], node.plus(_gathered(setup))),
     }
     return {
-        phase: _peak(setup, [moment | beside for moment in moments], on_host)
+        phase: peak(setup, [moment | beside for moment in moments], on_host)
         for phase, (moments, on_host) in found.items()
     }
 
 
-def _peak(setup: TrainingSetup, moments: list[Moment], node: Band) -> Peak:
+def peak(setup: TrainingSetup, moments: list[Moment], node: Band) -> Peak:
     """The peak of a phase with these moments."""
     sums = [total(list(moment.values())) for moment in moments]
     highest = sums[0]

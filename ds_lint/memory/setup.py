@@ -15,6 +15,7 @@ from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import doubts, kernels, loading, packed, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
+from ds_lint.memory.fsdp import settings as fsdp_settings
 from ds_lint.memory.kernels import Kernels
 from ds_lint.memory.remembered import by_tensors
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ds_lint.frameworks.record import PackedWeights
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
+    from ds_lint.memory.fsdp.sharding import FsdpSharding
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -140,6 +142,7 @@ class TrainingSetup(NamedTuple):
     flattens_on_gpu: bool = True  # if there is room, at stages 1 and 2
     copies_offloaded_share: bool = True  # on the GPU, at stages 1 and 2
     stack: Stack | None = None
+    fsdp: FsdpSharding | None = None  # of a run with FSDP, which has no stage
 
     @property
     @by_tensors
@@ -230,7 +233,8 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     """
     model, ranks = config.facts.model, config.world_size or ranks
     prepared = _PreparedValues(config)
-    stage = prepared.stage()
+    sharding = fsdp_settings.sharding_of(config)
+    stage = prepared.stage() if sharding is None else 0
     if model is None or ranks is None or stage is None:
         return None
     parameters = packed.parameters(tensors(config.facts), config, prepared.dtype())
@@ -245,7 +249,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     aligned = alignment.of(config.facts)
     sequence_ranks = min(parallelism.sequence_ranks(config), ranks)
     micro_batch, accumulation_steps = prepared.batch(ranks // sequence_ranks)
-    return TrainingSetup(
+    found = TrainingSetup(
         tensors=parameters,
         ranks=ranks,
         nodes=min(config.facts.nodes or 1, ranks),
@@ -293,6 +297,25 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         copies_offloaded_share=config.knowledge.does("offloaded-shares-are-copied-on-the-gpu"),
         stack=config.stack,
+    )
+    return found if sharding is None else _with_fsdp(found, sharding, config)
+
+
+def _with_fsdp(found: TrainingSetup, sharding: FsdpSharding, config: Config) -> TrainingSetup:
+    """The same run with FSDP in place of an engine of DeepSpeed: what the optimizer steps on are the parameters."""
+    computed = fsdp_settings.precision(config)
+    width = WIDTHS["fp32"] if computed.is_mixed and sharding.upcasts else round(sharding.loaded_width.likely)
+    return found._replace(
+        dtype=computed.dtype,
+        optimizer_offload=None,
+        parameter_offload=None,
+        hpz=1,
+        mics=0,
+        master_width=width,
+        state_width=width,
+        is_checkpointed=True if fsdp_settings.is_checkpointed(config) else found.is_checkpointed,
+        accumulation_steps=fsdp_settings.accumulation_steps(config),
+        fsdp=sharding,
     )
 
 
@@ -351,6 +374,8 @@ def _checkpoints_itself(config: Config) -> bool:
 
 def is_dtype_assumed(config: Config) -> bool:
     """Whether the setup has 16 bit because nothing tells what the run trains in."""
+    if fsdp_settings.sharding_of(config) is not None:
+        return fsdp_settings.precision(config).is_assumed
     return _PreparedValues(config).is_dtype_open()
 
 

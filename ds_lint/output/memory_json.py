@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
+    from ds_lint.memory.fsdp.sharding import FsdpSharding
     from ds_lint.memory.largest import Largest, LargestSizes
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import Offload, TrainingSetup
@@ -161,7 +162,8 @@ def _setup(setup: TrainingSetup) -> Json:
         "parameters": setup.parameter_count,
         "ranks": setup.ranks,
         "nodes": setup.nodes,
-        "stage": setup.stage,
+        "stage": setup.stage if setup.fsdp is None else None,
+        **({"fsdp": _fsdp(setup.fsdp, setup)} if setup.fsdp is not None else {}),
         "dtype": setup.dtype,
         "optimizer": setup.optimizer or None,
         "offload_optimizer": _offload(setup.optimizer_offload),
@@ -179,6 +181,16 @@ def _quantization(weights: PackedWeights) -> Json:
         "bits": weights.bits or None,
         "double": weights.is_nested,
         "source": weights.source,
+    }
+
+
+def _fsdp(sharding: FsdpSharding, setup: TrainingSetup) -> Json:
+    return {
+        "version": sharding.version,
+        "strategy": sharding.strategy,
+        "shard_ranks": sharding.ranks(setup.ranks, setup.ranks_per_node),
+        "offload": "cpu" if sharding.offloads else None,
+        "wrap_policy": sharding.policy,
     }
 
 

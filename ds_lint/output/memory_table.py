@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
     from ds_lint.memory.changes import Write
+    from ds_lint.memory.fsdp.sharding import FsdpSharding
     from ds_lint.memory.largest import Largest
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
@@ -108,14 +109,26 @@ def shown(band: Band) -> str:
 
 def setup_in_words(setup: TrainingSetup) -> str:
     """What decides about the figures, apart from the model."""
+    nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
+    ranks = f"{counted(setup.ranks, 'rank')}{nodes}"
+    if setup.fsdp is not None:
+        return ", ".join([_fsdp_in_words(setup.fsdp), setup.dtype, *_optimizer(setup), ranks])
     offloads = [
         f"{what} offload to {'CPU' if where.device == 'cpu' else 'NVMe'}"
         for what, where in (("optimizer", setup.optimizer_offload), ("parameter", setup.parameter_offload))
         if where is not None
     ]
-    nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
     stage = " with ".join([f"ZeRO stage {setup.stage}", *([" and ".join(offloads)] if offloads else [])])
-    return ", ".join([stage, setup.dtype, *_optimizer(setup), f"{counted(setup.ranks, 'rank')}{nodes}"])
+    return ", ".join([stage, setup.dtype, *_optimizer(setup), ranks])
+
+
+def _fsdp_in_words(sharding: FsdpSharding) -> str:
+    """The version and the strategy; FSDP 2 has a switch in place of the words."""
+    strategy = sharding.strategy
+    if sharding.version == 2:
+        strategy = "parameters sharded" if sharding.reshards else "parameters gathered until the backward pass"
+    offload = " with offload to CPU" if sharding.offloads else ""
+    return f"FSDP {sharding.version}, {strategy}{offload}"
 
 
 def subject(answer: Answer) -> str:
