@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import doubts, parallelism, setup
+from ds_lint.memory import doubts, parallelism, setup, tensor_parallelism
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -109,6 +109,7 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     wanted, aligned = found.setup, alignment.of(config.facts)
     if aligned is not None:
         yield from (f"{other} ({aligned.method})" for other in aligned.others)
+    yield from _of_parallelism(config, found)
     if "activations" in found.parts:
         return
     options = [
@@ -117,6 +118,21 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
         if value is None
     ]
     yield "activations" + (f" (set {' and '.join(options)})" if options else " (they are not known for this model)")
+
+
+def _undivided(config: Config) -> str | None:
+    """Why DeepSpeed does not divide the tensors of the model among ranks, in words."""
+    model = config.facts.model
+    return tensor_parallelism.refusal(model.config, parallelism.degrees(config)) if model is not None else None
+
+
+def _of_parallelism(config: Config, found: Estimate) -> Iterator[str]:
+    """What may make the part of a rank smaller than what is counted."""
+    part = found.setup.part
+    if (open_split := parallelism.uncounted(config)) is not None:
+        yield open_split
+    elif not part.is_sure:
+        yield f"what the {part.degrees.of_a_copy} ranks of a copy of the model divide (it counts whole)"
 
 
 def complaint_of(one: LaunchedConfig) -> str | None:
@@ -132,7 +148,7 @@ def complaint_of(one: LaunchedConfig) -> str | None:
         return f"{place}: the weights of {model.path} are quantized ({model.quantization}), which is not estimated"
     if recipe is not None and recipe.quantization is not None:
         return f"{place}: `{recipe.quantization.name}` quantizes the weights, which is not estimated"
-    if (why := doubts.not_training(config) or parallelism.split(config)) is not None:
+    if (why := doubts.not_training(config) or _undivided(config)) is not None:
         return f"{place}: {why}, which is not estimated"
     if not lacks:
         stage_is_known = setup.of(config) is not None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.knowledge import tables
 from ds_lint.memory.band import Band
 from ds_lint.memory.quantities import quantities, sizes
+from ds_lint.memory.shared import Shared, of_rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,6 +49,7 @@ class Pass(NamedTuple):
     is_checkpointed: bool | None = None
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    shared: Shared = Shared()  # among ranks
 
 
 def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool = False) -> Band | None:
@@ -57,7 +59,8 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
     config = _text_part(architecture)
-    store = _without_logits() if are_logits_freed else tables.load("activations")["models"]
+    is_without = are_logits_freed or not computed.shared.has_head
+    store = _without_logits() if is_without else tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
         return _band_of(measured, config, computed)
@@ -123,14 +126,19 @@ def _band_of(measured: MeasuredActivations, config: JsonObject, computed: Pass) 
         return None
     rank = computed.adapters.rank if computed.adapters else 0
     counted = quantities(known, computed.micro_batch, computed.sequence_length, rank)
-    model = _Model(measured, counted, (known["layers"], known.get("decoder_layers", known["layers"])))
+    counted = of_rank(counted, computed.shared, known["key_value_heads"])
+    layers = (known["layers"], known.get("decoder_layers", known["layers"]))
+    if computed.shared.layers is not None:
+        layers = (computed.shared.layers, 0)
+    model = _Model(measured, counted, layers)
     likely_way, ways = _ways(measured, computed)
     bands = [model.band(way, computed) for way in ways]
     likely = model.band(likely_way, computed).likely
     slack = _TWO_STACKS if "decoder_layers" in known else _SLACK
     slack += _OTHER_DROPOUT if _has_other_dropout(measured, config) else 0
     width = 4 if computed.dtype == "fp32" else 2
-    most = max(band.most for band in bands) + width * counted[_LOGITS]
+    kept = width * counted[_LOGITS] if computed.shared.has_head else 0
+    most = max(band.most for band in bands) + kept
     return Band(min(band.least for band in bands) * (1 - slack), likely, most * (1 + slack))
 
 

@@ -284,7 +284,7 @@ def _smaller_micro_batch(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Twice as many, four times as many and so on, eight on a node or as many as there are now."""
-    ranks, on_node = setup.ranks * 2, max(setup.ranks_per_node, _USUAL_ON_NODE)
+    ranks, on_node = setup.world * 2, max(setup.ranks_per_node, _USUAL_ON_NODE)
     while ranks <= _MOST_RANKS:
         nodes = max(setup.nodes, -(-ranks // on_node))
         on_nodes = f" on {nodes} nodes" if nodes > 1 else ""
@@ -292,8 +292,8 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
         if nodes != setup.nodes:
             writes.append(Write("launch", "nodes", nodes))
         yield SetupChange(
-            f"{ranks} ranks{on_nodes} instead of {setup.ranks}",
-            setup._replace(ranks=ranks, nodes=nodes),
+            f"{ranks} ranks{on_nodes} instead of {setup.world}",
+            setup._replace(ranks=ranks // setup.part.degrees.of_a_copy, nodes=nodes),
             tuple(writes),
         )
         ranks *= 2

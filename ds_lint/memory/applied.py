@@ -38,13 +38,16 @@ class Applied:
     def _read(self, writes: list[Write], setup: TrainingSetup) -> TrainingSetup | None:
         values = {tuple(one.key.split(".")): one.value for one in writes if one.place == "config"}
         changed = rewritten(self.config, values, self._facts(writes))
-        found = setups.of(changed, ranks=setup.ranks)
+        found = setups.of(changed, ranks=setup.world)
         if self._before is None:
             self._before = self.rejections(self.config)
         if found is None or not self.rejections(changed) <= self._before:
             return None
+        if setup.part.degrees.stages > 1 < found.stage:  # of which a pipeline takes none
+            return None
         found = found._replace(
-            tensors=self.setup.tensors, sequence_length=self.setup.sequence_length, ranks=setup.ranks, nodes=setup.nodes
+            tensors=self.setup.tensors, sequence_length=self.setup.sequence_length, ranks=setup.ranks, nodes=setup.nodes,
+            part=setup.part,
         )
         if any(one.place == "script" for one in writes):
             found = found._replace(is_checkpointed=setup.is_checkpointed)

@@ -13,8 +13,10 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading, parallelism, partitioned
+from ds_lint.memory import divided, loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
+from ds_lint.memory.divided import ModelPart
+from ds_lint.memory.parallel_activations import at_fullest_stage
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
     DTYPE_NAMES,
@@ -78,8 +80,8 @@ class Offload(NamedTuple):
 class TrainingSetup(NamedTuple):
     """A training run in numbers. Sizes of buckets and thresholds are elements."""
 
-    tensors: tuple[Tensor, ...]  # in the order of the model
-    ranks: int
+    tensors: tuple[Tensor, ...]  # of the rank that holds most of the model, in the order of the model
+    ranks: int  # that share what each of them has of the model: the data-parallel ones
     nodes: int
     stage: int
     architecture: JsonObject  # the ``config.json`` of the model
@@ -112,6 +114,7 @@ class TrainingSetup(NamedTuple):
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    part: ModelPart = ModelPart()  # of the model that the tensors are
     sequence_ranks: int = 1  # among which each sequence is divided
     sequences: int = 1  # of a sample, which is a pair where answers are compared
     reference: bool | None = False  # a frozen copy of the model beside it; None if it is not known
@@ -169,7 +172,22 @@ class TrainingSetup(NamedTuple):
     @property
     def ranks_per_node(self) -> int:
         """The ranks of the node that has most of them."""
-        return -(-self.ranks // self.nodes)
+        return -(-self.world // self.nodes)
+
+    @property
+    def world(self) -> int:
+        """All ranks of the run."""
+        return self.ranks * self.part.degrees.of_a_copy
+
+    @property
+    def loaded_count(self) -> int:
+        """The elements that a rank loads: of the whole model, unless it builds the layers of its stage alone."""
+        return self.parameter_count if self.part.stage is not None else self.saved_count
+
+    @property
+    def saved_count(self) -> int:
+        """The elements of the whole model."""
+        return self.part.whole or self.parameter_count
 
 
 def missing(config: Config) -> list[str]:
@@ -220,12 +238,16 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         **{name: bool(prepared.value(_ZERO, key, otherwise=usual[name])) for name, key in _SWITCHES.items()},
     }
     aligned = alignment.of(config.facts)
-    sequence_ranks = min(parallelism.sequence_ranks(config), ranks)
-    micro_batch, accumulation_steps = prepared.batch(ranks // sequence_ranks)
-    return TrainingSetup(
-        tensors=parameters,
-        ranks=ranks,
+    is_open = parallelism.uncounted(config) is not None
+    degrees = parallelism.degrees(config)
+    tensors, data_ranks, part, stages = divided.of_rank(parameters, model.config, degrees, ranks, is_open=is_open)
+    sequence_ranks = min(degrees.sequences, data_ranks)
+    micro_batch, accumulation_steps = prepared.batch(parallelism.ranks_that_count(part.degrees, ranks))
+    found = TrainingSetup(
+        tensors=tensors,
+        ranks=data_ranks,
         nodes=min(config.facts.nodes or 1, ranks),
+        part=part,
         stage=stage,
         dtype=prepared.dtype(),
         optimizer=prepared.optimizer(),
@@ -243,7 +265,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         accumulation_steps=accumulation_steps,
         micro_batch=config.facts.micro_batch or micro_batch,
         sequence_length=own_arguments.sequence_length(config.facts),
-        is_checkpointed=_is_checkpointed(config),
+        is_checkpointed=bool(kept) if (kept := part.degrees.checkpointed_layers) is not None else _is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
         adapters=_adapted_layers(config),
         sequence_ranks=sequence_ranks,
@@ -263,6 +285,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         stack=config.stack,
     )
+    return at_fullest_stage(found, stages) if stages else found
 
 
 def _is_checkpointed(config: Config) -> bool | None:

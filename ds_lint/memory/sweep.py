@@ -35,6 +35,8 @@ def sweep(setup: TrainingSetup) -> list[SweepRow]:
     """A row for each combination; offload to NVMe counts as offload in the row that the config has."""
     rows = []
     for stage, offload in sorted(COMBINATIONS):
+        if setup.part.degrees.stages > 1 < stage:  # of which a pipeline takes none
+            continue
         is_chosen = stage == setup.stage and offload == _offloaded(setup)
         rows.append(
             SweepRow(stage, offload, estimate(setup if is_chosen else changed(setup, stage, offload)), is_chosen)

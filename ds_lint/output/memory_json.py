@@ -94,7 +94,7 @@ def _band(band: Band) -> Json:
 def _setup(setup: TrainingSetup) -> Json:
     return {
         "parameters": setup.parameter_count,
-        "ranks": setup.ranks,
+        "ranks": setup.world,
         "nodes": setup.nodes,
         "stage": setup.stage,
         "dtype": setup.dtype,

@@ -86,7 +86,23 @@ def setup_in_words(setup: TrainingSetup) -> str:
     ]
     nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
     stage = " with ".join([f"ZeRO stage {setup.stage}", *([" and ".join(offloads)] if offloads else [])])
-    return ", ".join([stage, setup.dtype, *_optimizer(setup), f"{counted(setup.ranks, 'rank')}{nodes}"])
+    ranks = f"{counted(setup.world, 'rank')}{nodes}"
+    return ", ".join([stage, setup.dtype, *_optimizer(setup), ranks, *_parallelism(setup)])
+
+
+def _parallelism(setup: TrainingSetup) -> Iterator[str]:
+    """The degrees of parallelism beside ZeRO's."""
+    degrees = setup.part.degrees
+    for name, size in (
+        ("tensor parallelism", degrees.tensors),
+        ("pipeline of stages", degrees.stages),
+        ("sequence parallelism", setup.sequence_ranks),
+        ("expert parallelism", degrees.experts),
+    ):
+        if size > 1:
+            yield f"{name} {size}"
+    if setup.part.stage is not None:
+        yield f"of its stage {setup.part.stage.number}"
 
 
 def _digits(value: float) -> str:
