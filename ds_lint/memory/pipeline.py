@@ -54,7 +54,8 @@ class _Item(NamedTuple):
 
 def stages(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees) -> list[Stage]:
     """The stages of the pipeline; none if there are more than layers, or if nothing tells layers apart."""
-    items = _items(parameters, is_tied=_is_tied(parameters, architecture))
+    is_tied = _is_tied(parameters, architecture)
+    items = _items(parameters, is_tied=is_tied)
     stack = sum(item.is_of_stack for item in items)
     if stack < 2 or degrees.stages > len(items):
         return []
@@ -63,6 +64,8 @@ def stages(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: De
     for number, (start, end) in enumerate(zip(borders, borders[1:], strict=False)):
         of_stage = items[start:end]
         tensors = tuple(tensor for item in of_stage for tensor in item.tensors)
+        if is_tied and end == len(items) and start < end:  # ``tied_modules`` is the first module of all
+            tensors = (*items[-1].tensors, *tensors[: -len(items[-1].tensors)])
         found.append(Stage(tensors, number, degrees.stages, sum(item.is_of_stack for item in of_stage), stack))
     return found
 

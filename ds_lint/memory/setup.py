@@ -164,6 +164,8 @@ class TrainingSetup(NamedTuple):
     @property
     def uses_bf16_optimizer(self) -> bool:
         """Whether BF16_Optimizer splits the master weights (``_do_optimizer_sanity_check`` of the engine)."""
+        if self.stage == 0 and self.part.stage is not None:
+            return self.dtype == "bf16" and self.accumulation_width in (None, self.width)
         if self.stage == 0:
             return self.dtype == "bf16" and self.splits_bf16_without_zero and self.accumulation_width in (None, 4)
         sums_in_full = self.accumulation_width == WIDTHS["fp32"]

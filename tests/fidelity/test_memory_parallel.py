@@ -5,14 +5,22 @@ Parameters, gradients, master weights and states are counted by their storages (
 
 from __future__ import annotations
 
+import json
+from typing import Any, NamedTuple
+
 import pytest
-from installed import measured_with_the_newest
+from installed import INSTALLED, measured_with_the_newest
+from linted import config_of
 
 pytest.importorskip("deepspeed")
 
 from holdings import Case, differences, measure, setup_of_model
+from ranks import run
 
-from ds_lint.memory import partition
+from ds_lint.facts import Facts, tensors
+from ds_lint.facts.model import Model
+from ds_lint.memory import partition, pipeline, setup, states
+from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -44,3 +52,70 @@ def test_tensor_parallelism_divides_the_model_and_zero_what_is_left(one):
     assert [tensor.shape for tensor in setup.tensors] == [tensor.shape for tensor in held.tensors]
     assert setup.ranks * setup.part.degrees.tensors == one.ranks
     assert differences(one, held, setup) == []
+
+
+# ----------------------------------------------------------------------------------------------------------- pipelines
+
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 97, "hidden_size": 40,
+    "intermediate_size": 70, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2,
+}  # fmt: skip
+
+
+class Pipeline(NamedTuple):
+    """A pipeline on real ranks."""
+
+    zero: int
+    stages: int
+    ranks: int
+    dtype: str = "bf16"
+    is_tied: bool = False
+    method: str = "parameters"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config of the run."""
+        return {
+            "train_micro_batch_size_per_gpu": 1,
+            "gradient_accumulation_steps": 4,
+            "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+            "zero_allow_untested_optimizer": True,
+            "zero_optimization": {"stage": self.zero, "reduce_bucket_size": 1000},
+            "pipeline": {"stages": self.stages},
+            **({"bf16": {"enabled": True, "check_grad_overflow": False}} if self.dtype == "bf16" else {}),
+        }
+
+
+PIPELINES = [Pipeline(1, 2, 4), Pipeline(1, 3, 3, is_tied=True)]
+MORE_PIPELINES = [
+    Pipeline(0, 2, 2),
+    Pipeline(0, 2, 4, is_tied=True),
+    Pipeline(0, 2, 2, "fp32"),
+    Pipeline(1, 2, 4, "fp32", is_tied=True),
+    Pipeline(1, 4, 4, method="uniform"),
+    Pipeline(1, 2, 2, method="type:layer"),
+]
+
+
+@pytest.mark.parametrize("one", [*PIPELINES, *(pytest.param(one, marks=pytest.mark.long) for one in MORE_PIPELINES)])
+def test_each_stage_of_a_pipeline_holds_what_is_said(one):
+    model = {name: value for name, value in LLAMA.items() if name not in ("model_type", "architectures")}
+    job = {"model": model, "config": one.config, "stages": one.stages, "tied": one.is_tied,
+           "arguments": {"partition_method": one.method}}  # fmt: skip
+    done = run("pipeline", json.dumps(job), ranks=one.ranks, timeout=240)
+    assert done.is_complete, done.errors[0]
+    facts = Facts(world_size=one.ranks)
+    facts.model = Model("", {**LLAMA, "tie_word_embeddings": one.is_tied})
+    document = documents.from_bytes(json.dumps(one.config).encode(), "config.json")
+    found = setup.of(config_of(document, target=INSTALLED, stack="deepspeed", facts=facts))
+    parameters = tuple(tensors.of(facts.model))
+    degrees = found.part.degrees._replace(method=one.method)
+    stages = pipeline.stages(parameters, facts.model.config, degrees)
+    for number, stage in enumerate(stages):
+        answers = [answer for answer in done.answers if answer["stage"] == number]
+        assert sorted(one.size for one in stage.tensors) == sorted(answers[0]["sizes"])
+        said = states.of(found._replace(tensors=stage.tensors, part=found.part._replace(stage=stage)))
+        for kind in ("parameters", "master_weights", "optimizer_states", "gradients"):
+            held = max(answer["boundary"][kind] for answer in answers)
+            assert said[kind].gpu.bytes.least <= held <= said[kind].gpu.bytes.most, (number, kind)
+            assert said[kind].gpu.bytes.is_exact
