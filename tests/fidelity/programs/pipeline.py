@@ -5,8 +5,8 @@ The layers are those of a small Llama, each a ``LayerSpec``. A tensor counts by 
 
 from __future__ import annotations
 
+import gc
 import json
-import os
 import sys
 from typing import Any
 
@@ -19,11 +19,14 @@ from answering import answer  # noqa: E402
 from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec  # noqa: E402
 from transformers.models.llama import modeling_llama as llama  # noqa: E402
 
+from deepspeed.runtime.pipe import schedule  # noqa: E402
+
 from ds_lint.smoke.standins import ops  # noqa: E402
+from tools.activations.timeline import Timeline, _Recorder  # noqa: E402
 
 CONFIG = transformers.LlamaConfig(**JOB["model"])
 CONFIG._attn_implementation = "eager"
-LENGTH = 6
+LENGTH = JOB.get("length", 6)
 
 
 class Embedding(torch.nn.Module):
@@ -80,8 +83,30 @@ def main() -> None:
         engine.optimizer.step = stepping
         engine.train_batch(iter([(ids, ids)] * engine.micro_batches))
     final = _held(engine)
-    answer(stage=model.stage_id, sizes=[one.numel() for one in model.parameters()],
+    answer(peak=_peak(engine, ids), stage=model.stage_id, sizes=[one.numel() for one in model.parameters()],
            boundary=held, held=final, buffers=engine.num_pipe_buffers)  # fmt: skip
+
+
+def _peak(engine: Any, ids: Any) -> int:
+    """The most that the passes of a step hold beside parameters, their gradients and the model states."""
+    parameters = list(engine.module.parameters())
+    known = [one for one in gc.get_objects() if isinstance(one, torch.Tensor) and not one.is_meta]
+    recorder = _Recorder([*known, ids])
+    ended: list[int] = []
+    for parameter in parameters:
+        parameter.register_post_accumulate_grad_hook(lambda one: recorder.leave_out(one.grad))
+    reduce = engine._exec_reduce_grads
+
+    def reducing() -> None:
+        ended.append(recorder.moment())
+        reduce()
+
+    engine._INSTRUCTION_MAP = {
+        **engine._INSTRUCTION_MAP, schedule.ReduceGrads: lambda self: reducing(),
+    }  # fmt: skip
+    with recorder:
+        engine.train_batch(iter([(ids, ids)] * engine.micro_batches))
+    return Timeline(recorder.storages(), [], ended[0], recorder.moments).peak
 
 
 def _held(engine: Any) -> dict[str, int]:
