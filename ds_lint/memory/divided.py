@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import pipeline, tensor_parallelism
+from ds_lint.memory import experts, pipeline, tensor_parallelism
 from ds_lint.memory.parallelism import Degrees
 
 TYPE_CHECKING = False
@@ -44,8 +44,14 @@ def of_rank(
     whole = sum(one.size for one in parameters)
     if degrees.of_a_copy > ranks:  # which does not start
         degrees = degrees._replace(tensors=1, stages=1)
+    if degrees.experts > 1:
+        shared = experts.of_rank(parameters, architecture, degrees, ranks) if not is_open else None
+        is_open = is_open or shared is None
+        parameters = parameters if shared is None else shared
+        degrees = degrees._replace(experts=1 if shared is None else degrees.experts)
     if degrees.of_a_copy == 1:
-        return parameters, ranks, ModelPart(degrees, whole if is_open else 0, is_sure=not is_open), []
+        is_divided = is_open or degrees.experts > 1
+        return parameters, ranks, ModelPart(degrees, whole if is_divided else 0, is_sure=not is_open), []
     data = max(1, ranks // degrees.of_a_copy)
     is_known = not is_open
     layer_ranks = logit_ranks = 1

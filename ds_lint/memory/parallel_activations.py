@@ -45,6 +45,8 @@ def in_parallel(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band
         divided = activations(setup.architecture, of_rank, are_logits_freed=are_logits_freed)
         is_sure = part.degrees.surely_divides_sequences
         found = found if divided is None else divided if is_sure else divided._replace(most=found.most)
+    if found is not None and part.degrees.experts > 1:  # where tokens go is not known, and kernels are AutoEP's own
+        found = found._replace(least=found.least / 2, most=found.most * part.degrees.experts)
     if found is None or part.stage is None:
         return found
     return found.plus(_buffers(setup, part.stage)).plus(Band(0, 0, part.more))

@@ -41,6 +41,8 @@ _TENSORS_IN_SCRIPT = re.compile(r"\bnum_mp\s*=\s*([\w.]+)")
 _METHOD = re.compile(r"\bpartition_method\s*=\s*['\"]([^'\"]+)['\"]")
 _INTERVAL = re.compile(r"\bactivation_checkpoint_interval\s*=\s*([\w.]+)")
 _UNKNOWN_IN_SCRIPT = re.compile(r"\b(ParallelismConfig)\b|\b(mpu)\s*=\s*(?!None\b)\w")
+_EXPERTS_IN_SCRIPT = re.compile(r"\bdeepspeed\.moe\b")
+_SHARES_EXPERTS = re.compile(r"\bep_size\s*=\s*(?!1\b)\w")
 _MOST = 10**9
 
 
@@ -92,6 +94,8 @@ def uncounted(config: Config) -> str | None:
         config, script, _STAGES_IN_SCRIPT
     ):
         return f"what `PipelineModule` in {_path(config)} splits among ranks"
+    if _EXPERTS_IN_SCRIPT.search(script) is not None and _SHARES_EXPERTS.search(script) is not None:
+        return f"what `MoE` in {_path(config)} splits among ranks"
     if any(_sizes(config, (*_TENSORS[MEGATRON], *_STAGES))):  # of Megatron the options say it all
         return None
     found = _UNKNOWN_IN_SCRIPT.search(script)

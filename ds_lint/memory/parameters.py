@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import compress
 
 from ds_lint.memory.band import Band, exactly
-from ds_lint.memory.partition import part, persistent, share, sub_groups
+from ds_lint.memory.partition import padded, part, persistent, share, sub_groups
 from ds_lint.memory.placed import Amount, Placed, amount
 from ds_lint.memory.swapping import SWAPPED, aligned
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def parameters(setup: TrainingSetup) -> Placed:
     """What one rank holds of the parameters between two steps."""
     if setup.stage < 3:
-        padded = share(setup) * (setup.ranks if setup.stage or setup.uses_bf16_optimizer else 1)
-        return Placed(gpu=amount(padded + setup.parameter_count - setup.trained_count, setup.width))
+        held = padded(setup) if setup.stage or setup.uses_bf16_optimizer else share(setup)
+        return Placed(gpu=amount(held + setup.parameter_count - setup.trained_count, setup.width))
     persistent = Placed(gpu=amount(_whole(setup), setup.width))
     return _partitions(setup).plus(persistent).plus(_second_partitions(setup))
 
@@ -35,12 +35,12 @@ def reference(setup: TrainingSetup) -> Placed:
 
 
 def _partitions(setup: TrainingSetup) -> Placed:
-    held = sum(part(tensor.size, setup.shards) for tensor in setup.tensors)
+    held = sum(part(tensor.size, setup.shards_of(tensor)) for tensor in setup.tensors)
     if setup.parameter_offload is None:
         return Placed(gpu=amount(held, setup.width))
     if setup.parameter_offload.device == "cpu":
         return Placed(host=amount(held, setup.width))
-    sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors]
+    sizes = [part(tensor.size, setup.shards_of(tensor)) for tensor in setup.tensors]
     written = [size for size in sizes if _is_swapped(setup, size)]
     stay = held - sum(size for size in _beyond_the_host(setup) if _is_swapped(setup, size))
     blocks = sum(aligned(size, setup.width) for size in written)
@@ -58,7 +58,7 @@ def _beyond_the_host(setup: TrainingSetup) -> list[int]:
     reached (``_create_fp16_partitions_with_defragmentation``).
     """
     room = setup.parameter_offload.kept if setup.parameter_offload is not None else 0
-    sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors if not tensor.is_trained]
+    sizes = [part(tensor.size, setup.shards_of(tensor)) for tensor in setup.tensors if not tensor.is_trained]
     for group in sub_groups(setup):
         if group.size <= room:
             room -= group.size
@@ -74,9 +74,13 @@ def _whole(setup: TrainingSetup) -> Band:
     none, whatever is offloaded.
     """
     ranks = setup.shards
-    whole = sum(ranks * part(tensor.size, ranks) for tensor in compress(setup.tensors, persistent(setup)))
+    whole = 0
+    for tensor in compress(setup.tensors, persistent(setup)):
+        shards = setup.shards_of(tensor)
+        whole += shards * part(tensor.size, shards) if shards > 1 else 0
     if ranks > 1:
         return exactly(whole)
+    whole = sum(tensor.size for tensor in compress(setup.tensors, persistent(setup)))
     return Band(0, 0, whole) if setup.parameter_offload is not None else exactly(0)
 
 

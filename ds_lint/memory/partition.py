@@ -70,9 +70,13 @@ def share(setup: TrainingSetup) -> int:
     if setup.stage == 0 and not setup.uses_bf16_optimizer:
         return setup.trained_count
     if setup.stage == 3:
-        shards = setup.shards
-        return sum(part(tensor.size, shards) for tensor in setup.tensors if tensor.is_trained)
+        return sum(part(tensor.size, setup.shards_of(tensor)) for tensor in setup.tensors if tensor.is_trained)
     return sum(flat.share for flat in _flat_tensors(setup))
+
+
+def padded(setup: TrainingSetup) -> int:
+    """At stages 1 and 2, the elements of the flat tensors of all groups, with what pads them."""
+    return sum(flat.share * flat.ranks for flat in _flat_tensors(setup))
 
 
 def of_muon(setup: TrainingSetup) -> TrainingSetup:
@@ -154,7 +158,7 @@ def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
         sizes: list[int] = []
         together = 0
         for tensor in group:
-            sizes.append(part(tensor.size, setup.shards))
+            sizes.append(part(tensor.size, setup.shards_of(tensor)))
             together += sizes[-1]
             if together >= setup.sub_group:
                 found.append(tuple(sizes))
@@ -168,7 +172,9 @@ def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
 class _Flat:
     """The flat tensor of one group of parameters: the place of each, and the share of a rank."""
 
-    def __init__(self, sizes: Iterable[int], ranks: int, alignment: int) -> None:
+    def __init__(self, sizes: Iterable[int], ranks: int, alignment: int, sharing: int = 1) -> None:
+        self.ranks = ranks
+        self.sharing = sharing  # ranks that follow each other, each with a tensor of its own
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.total = [0]  # of the sizes of the parameters before each
@@ -185,23 +191,24 @@ class _Flat:
         """The ranks with the first or the last element of a parameter, and those behind them."""
         places = (*self.starts, *(end - 1 for end in self.ends))
         ranks = {place // self.share for place in places if self.share}
-        return ranks | {rank + 1 for rank in ranks}
+        return {rank * self.sharing for rank in ranks | {rank + 1 for rank in ranks}}
 
     def _places(self, rank: int) -> tuple[int, int]:
-        """The first parameter in a rank's share, and the first one after it."""
+        """The first parameter in the share of a data-parallel rank, and the first one after it."""
         first = bisect.bisect_right(self.ends, rank * self.share)
         return first, max(first, bisect.bisect_left(self.starts, (rank + 1) * self.share))
 
     def untouched(self, rank: int) -> list[int]:
         """The sizes of the parameters that have no part in a rank's share."""
-        first, last = self._places(rank)
+        first, last = self._places(rank // self.sharing)
         sizes = [after - before for before, after in itertools.pairwise(self.total)]
         return sizes[:first] + sizes[last:]
 
     def touched(self, rank: int, *, pads: bool) -> int:
         """The elements of the parameters in a rank's share, and of what pads it between them and at the end."""
-        start, end = rank * self.share, (rank + 1) * self.share
-        first, last = self._places(rank)
+        place = rank // self.sharing
+        start, end = place * self.share, (place + 1) * self.share
+        first, last = self._places(place)
         if first >= last:
             return self.share if pads else 0
         whole = self.total[last] - self.total[first]
@@ -216,13 +223,13 @@ def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
     found = []
     for group in _groups(setup):
         sizes = [tensor.size for tensor in group]
+        sharing = setup.sharing(group[0])
+        ranks = setup.ranks // sharing
         if setup.is_round_robin:
             sizes = list(
-                itertools.chain.from_iterable(
-                    sizes[rank :: setup.ranks] for rank in range(min(setup.ranks, len(sizes)))
-                )
+                itertools.chain.from_iterable(sizes[rank::ranks] for rank in range(min(ranks, len(sizes))))
             )
-        found.append(_Flat(sizes, setup.ranks, alignment))
+        found.append(_Flat(sizes, ranks, alignment, sharing))
     return found
 
 
@@ -238,6 +245,9 @@ def _groups(setup: TrainingSetup) -> list[list[Tensor]]:
         groups = [[one for one in tensors if _decays(one)], [one for one in tensors if not _decays(one)]]
     else:
         groups = [tensors]
+    if setup.part.degrees.experts > 1:  # those of experts are groups of their own, behind all others
+        of_experts = [[one for one in group if setup.sharing(one) > 1] for group in groups]
+        groups = [[one for one in group if setup.sharing(one) == 1] for group in groups] + of_experts
     return [group for group in groups if group]
 
 

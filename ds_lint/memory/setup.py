@@ -16,6 +16,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import divided, loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.memory.divided import ModelPart
+from ds_lint.memory.experts import is_of_experts
 from ds_lint.memory.parallel_activations import at_fullest_stage
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
@@ -160,6 +161,14 @@ class TrainingSetup(NamedTuple):
     def shards(self) -> int:
         """The ranks that share the states."""
         return min(self.mics, self.ranks) if self.mics and self.stage == 3 else self.ranks
+
+    def sharing(self, tensor: Tensor) -> int:
+        """The ranks that each have experts of their own in a parameter; 1 for any other."""
+        return self.part.degrees.experts if self.part.degrees.experts > 1 and is_of_experts(tensor) else 1
+
+    def shards_of(self, tensor: Tensor) -> int:
+        """The ranks that share the states of a parameter."""
+        return max(1, self.shards // self.sharing(tensor))
 
     @property
     def uses_bf16_optimizer(self) -> bool:

@@ -119,3 +119,31 @@ def test_each_stage_of_a_pipeline_holds_what_is_said(one):
             held = max(answer["boundary"][kind] for answer in answers)
             assert said[kind].gpu.bytes.least <= held <= said[kind].gpu.bytes.most, (number, kind)
             assert said[kind].gpu.bytes.is_exact
+
+
+# ------------------------------------------------------------------------------------------------------------- experts
+
+
+def experts(stage: int, ranks: int, degree: int, model: str = "mixtral", **more) -> Case:
+    shared = {"enabled": True, "autoep_size": degree, "use_grouped_mm": False}  # whose kernel wants sizes that divide
+    values = {"num_local_experts": 4} if model == "mixtral" else {"num_experts": 4}
+    return Case(model, stage, ranks, config={"expert_parallel": shared}, zero_init=False, values=values, **more)
+
+
+EXPERTS = [experts(1, 8, 2)]
+MORE_EXPERTS = [experts(0, 8, 2), experts(2, 16, 4), experts(3, 8, 2), experts(2, 8, 4, "qwen3_moe"), experts(1, 4, 4)]
+
+
+@pytest.mark.parametrize(
+    "one", [*EXPERTS, *(pytest.param(one, marks=pytest.mark.long) for one in MORE_EXPERTS)], ids=repr
+)
+def test_experts_are_shared_before_zero_divides_their_states(one):
+    found = setup_of_model(one)
+    held = measure(one._replace(rank=partition.holds_most(found)))
+    assert [tensor.size for tensor in found.tensors] == [tensor.size for tensor in held.tensors]
+    # The other ranks are not there and send no tokens, so routers get no gradient.
+    routers = sum(tensor.size for tensor in held.tensors if ".router." in tensor.name)
+    said = states.of(found)["gradients"].gpu.elements
+    (gradients,) = held.elements("gradients").values()
+    assert said.least - routers <= gradients <= said.most
+    assert [words for words in differences(one, held, found) if not words.startswith("gradients")] == []
