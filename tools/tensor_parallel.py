@@ -80,7 +80,8 @@ def _of_case(model_type: str, *, is_tied: bool) -> dict[str, Any]:
     unclear = sorted(name for name, ways in rules.items() if not ways or name in whole)
     if unclear:
         return {"refused": f"no rule for {', '.join(unclear)}"[:_LONGEST]}
-    return {"divided": {name: list(max(ways)) for name, ways in rules.items()}}  # heads where both hold
+    best = {name: max(ways) for name, ways in rules.items()}  # heads where both hold
+    return {"divided": {name: {"dimension": place, "by": way} for name, (place, way) in best.items()}}
 
 
 def _ways(whole: tuple[int, ...], part: tuple[int, ...], heads: int, degree: int) -> set[tuple[int, str]]:

@@ -93,7 +93,7 @@ def _model(config: Config, wanted: TrainingSetup) -> str:
         return model.origin
     trained = wanted.trained_count
     part = f", {_in_words(trained)} of them trained" if trained < wanted.parameter_count else ""
-    return f"{os.path.normpath(model.origin)}: {_in_words(wanted.parameter_count)} parameters{part}"
+    return f"{os.path.normpath(model.origin)}: {_in_words(wanted.saved_count)} parameters{part}"
 
 
 def _in_words(count: int) -> str:

@@ -379,11 +379,18 @@ class Shapes(TypedDict):
     remote_code: dict[str, ModelShapes]
 
 
-class TensorParallelModel(TypedDict, total=False):
-    """Which parameters AutoTP divides, each with the dimension and the rule, or why DeepSpeed refuses the model."""
+class DividedParameter(TypedDict):
+    """The dimension in which a parameter is divided among ranks, and the rule."""
 
-    divided: dict[str, tuple[int, str]]
-    tied: dict[str, tuple[int, str]]  # if the head shares the weight of the embedding
+    dimension: int
+    by: Literal["heads", "even"]
+
+
+class TensorParallelModel(TypedDict, total=False):
+    """Which parameters AutoTP divides, or why DeepSpeed refuses the model."""
+
+    divided: dict[str, DividedParameter]
+    tied: dict[str, DividedParameter]  # if the head shares the weight of the embedding
     refused: str
 
 

@@ -46,7 +46,10 @@ class Applied:
         if setup.part.degrees.stages > 1 < found.stage:  # of which a pipeline takes none
             return None
         found = found._replace(
-            tensors=self.setup.tensors, sequence_length=self.setup.sequence_length, ranks=setup.ranks, nodes=setup.nodes,
+            tensors=self.setup.tensors,
+            sequence_length=self.setup.sequence_length,
+            ranks=setup.ranks,
+            nodes=setup.nodes,
             part=setup.part,
         )
         if any(one.place == "script" for one in writes):

@@ -79,7 +79,13 @@ def of_gpu_without_offload(config: Config) -> Estimate | None:
 
 
 def _needs(config: Config, found: TrainingSetup | None) -> Needs | None:
-    if found is None or not found.part.is_sure or is_quantized(config) or is_split_otherwise(config) or not_training(config) is not None:
+    if (
+        found is None
+        or not found.part.is_sure
+        or is_quantized(config)
+        or is_split_otherwise(config)
+        or not_training(config) is not None
+    ):
         return None
     has_adapters = adapter_argument(config) is not None and all(tensor.is_trained for tensor in found.tensors)
     if has_adapters or _has_bf16_optimizer(config, found):

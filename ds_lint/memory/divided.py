@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.pipeline import Stage
 
+
 class ModelPart(NamedTuple):
     """What a rank has of the model, beside what ZeRO divides.
 
-    ``stage`` is the one of the pipeline whose ranks likely hold most, and ``more`` the bytes that another one can hold
-    beyond the most of that. ``is_sure`` says that the part is known: if it is not,
-    the model counts whole, and a rank holds at least the part that it would have if everything were divided.
+    Of the ``stages`` of a pipeline, ``stage`` is the one whose ranks likely hold most, once that is estimated, and
+    ``more`` the bytes that another one can hold beyond the most of that. ``is_sure`` says that the part is known: if it
+    is not, the model counts whole, and a rank holds at least the part that it would have if everything were divided.
     """
 
     degrees: Degrees = Degrees()
     whole: int = 0  # elements of the whole model; 0 if it is not divided
+    stages: tuple[Stage, ...] = ()
     stage: Stage | None = None
     more: float = 0
     is_sure: bool = True
@@ -36,8 +38,8 @@ class ModelPart(NamedTuple):
 
 def of_rank(
     parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees, ranks: int, *, is_open: bool
-) -> tuple[tuple[Tensor, ...], int, ModelPart, list[Stage]]:
-    """The parameters of a rank, the ranks that ZeRO divides them among, what part they are, and the stages of a pipeline.
+) -> tuple[tuple[Tensor, ...], int, ModelPart]:
+    """The parameters of a rank, before a pipeline divides them, the ranks of ZeRO, and what part of the model they are.
 
     ``ranks`` are all of the run; ``is_open`` says that something may divide the model in a way that is not counted.
     """
@@ -51,7 +53,7 @@ def of_rank(
         degrees = degrees._replace(experts=1 if shared is None else degrees.experts)
     if degrees.of_a_copy == 1:
         is_divided = is_open or degrees.experts > 1
-        return parameters, ranks, ModelPart(degrees, whole if is_divided else 0, is_sure=not is_open), []
+        return parameters, ranks, ModelPart(degrees, whole if is_divided else 0, is_sure=not is_open)
     data = max(1, ranks // degrees.of_a_copy)
     is_known = not is_open
     layer_ranks = logit_ranks = 1
@@ -61,8 +63,8 @@ def of_rank(
             layer_ranks = degrees.tensors if tensor_parallelism.divides_layers(parameters, architecture, degrees) else 1
             logit_ranks = degrees.tensors if tensor_parallelism.divides_logits(parameters, architecture, degrees) else 1
             parameters = tensor_parallelism.of_rank(parameters, architecture, degrees)
-    found: list[Stage] = []
+    stages: tuple[Stage, ...] = ()
     if degrees.stages > 1 and is_known:
-        found = pipeline.stages(parameters, architecture, degrees)
-        is_known = bool(found)
-    return parameters, data, ModelPart(degrees, whole, None, 0, is_known, layer_ranks, logit_ranks), found
+        stages = tuple(pipeline.stages(parameters, architecture, degrees))
+        is_known = bool(stages)
+    return parameters, data, ModelPart(degrees, whole, stages, None, 0, is_known, layer_ranks, logit_ranks)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ds_lint.memory import host, states
 from ds_lint.memory.band import NOTHING
 from ds_lint.memory.live import live_parameters
-from ds_lint.memory.parallel_activations import in_parallel
+from ds_lint.memory.parallel_activations import at_fullest_stage, in_parallel
 from ds_lint.memory.parameters import reference
 from ds_lint.memory.peaks import peaks
 from ds_lint.memory.placed import Amount, Placed, amount
@@ -61,6 +61,7 @@ class Estimate(NamedTuple):
 
 def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
+    setup = at_fullest_stage(setup)
     parts = states.of(setup)
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)

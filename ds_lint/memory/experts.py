@@ -1,7 +1,7 @@
-"""The part of the experts that a rank holds under AutoEP of DeepSpeed, which replaces the blocks of experts of a model.
+"""The part of the experts that a rank holds under AutoEP of DeepSpeed.
 
-Sources: ``deepspeed/module_inject/auto_ep_layer.py`` and ``auto_ep_presets``, ``deepspeed/moe/ep_experts.py``. The ranks
-with the same experts share their states: as many as are left of the data-parallel ones
+It replaces the blocks of experts of a model (``deepspeed/module_inject/auto_ep_layer.py``, ``auto_ep_presets``).
+The ranks with the same experts share their states: as many as are left of the data-parallel ones
 (``_create_expert_and_data_parallel`` in ``deepspeed/utils/groups.py``).
 """
 

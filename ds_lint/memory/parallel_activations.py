@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _FEWEST_BUFFERS = 2  # of a pipeline (``TrainSchedule.num_pipe_buffers``)
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
+_FUSED = "sdpa"  # Ulysses takes no attention that wants a mask of every two tokens (``register_with_transformers``)
 _STATES = 3 * FULL  # bytes of an element of the master weights and the states of Adam
 
 
@@ -38,12 +39,13 @@ def in_parallel(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band
     )
     found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
     if found is not None and setup.sequence_ranks > 1:
+        is_sure = part.degrees.surely_divides_sequences
         of_rank = computed._replace(
+            attention=computed.attention or (_FUSED if is_sure else None),
             sequence_length=-(-setup.sequence_length // setup.sequence_ranks),
             shared=shared._replace(sequences=setup.sequence_ranks),
         )
         divided = activations(setup.architecture, of_rank, are_logits_freed=are_logits_freed)
-        is_sure = part.degrees.surely_divides_sequences
         found = found if divided is None else divided if is_sure else divided._replace(most=found.most)
     if found is not None and part.degrees.experts > 1:  # where tokens go is not known, and kernels are AutoEP's own
         found = found._replace(least=found.least / 2, most=found.most * part.degrees.experts)
@@ -52,13 +54,13 @@ def in_parallel(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band
     return found.plus(_buffers(setup, part.stage)).plus(Band(0, 0, part.more))
 
 
-def at_fullest_stage(setup: TrainingSetup, stages: list[Stage]) -> TrainingSetup:
-    """The setup of the stage of a pipeline whose ranks likely hold most."""
+def at_fullest_stage(setup: TrainingSetup) -> TrainingSetup:
+    """The setup of the stage of a pipeline whose ranks likely hold most; without a pipeline the same setup."""
+    if not setup.part.stages:
+        return setup
     found = []
-    for stage in stages:
-        of_stage = setup._replace(
-            tensors=stage.tensors, part=setup.part._replace(stage=stage._replace(tensors=()))
-        )
+    for stage in setup.part.stages:
+        of_stage = setup._replace(tensors=stage.tensors, part=setup.part._replace(stage=stage._replace(tensors=())))
         states = exactly(of_stage.parameter_count * (2 * setup.width + _STATES / setup.ranks))
         found.append((states.plus(in_parallel(of_stage) or NOTHING), of_stage))
     held, fullest = max(found, key=lambda one: one[0].likely)

@@ -7,6 +7,7 @@ options of Megatron-DeepSpeed, and the fields of training frameworks.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 
@@ -33,8 +34,9 @@ _SEQUENCES = (
 )
 # What makes a script divide its sequences: adapters of data loaders and attention, of DeepSpeed and accelerate.
 _DIVIDES_SEQUENCES = re.compile(r"\b(UlyssesSPDataLoaderAdapter|UlyssesSPAttentionHF|DistributedAttention)\b")
-_BY_STACK = ("sequence_parallel_degree", "sequence_parallel_size", "context_parallel_size", "parallelism_config_sp_size",
-             "parallelism_config_cp_size")  # fmt: skip  # fields of those that divide sequences themselves
+_DIVIDED_BY_FRAMEWORKS = tuple(
+    name for name in _SEQUENCES if name not in ("ulysses_degree", "ds_sequence_parallel_size")
+)
 _PIPELINE = re.compile(r"\bPipelineModule\s*\(")
 _STAGES_IN_SCRIPT = re.compile(r"\bnum_(?:stages|pp)\s*=\s*([\w.]+)")
 _TENSORS_IN_SCRIPT = re.compile(r"\bnum_mp\s*=\s*([\w.]+)")
@@ -43,6 +45,7 @@ _INTERVAL = re.compile(r"\bactivation_checkpoint_interval\s*=\s*([\w.]+)")
 _UNKNOWN_IN_SCRIPT = re.compile(r"\b(ParallelismConfig)\b|\b(mpu)\s*=\s*(?!None\b)\w")
 _EXPERTS_IN_SCRIPT = re.compile(r"\bdeepspeed\.moe\b")
 _SHARES_EXPERTS = re.compile(r"\bep_size\s*=\s*(?!1\b)\w")
+_TILES = re.compile(r"TiledMLP|TiledFusedLogitsLoss|sequence_tiled_compute|tiled_mlp|tiled_logits", re.IGNORECASE)
 _MOST = 10**9
 
 
@@ -80,7 +83,8 @@ def degrees(config: Config) -> Degrees:
         divides_tensors=way if tensors > 1 else AUTOTP,
         method=method[1].lower() if method is not None else "parameters",
         checkpointed_layers=_count(config.value("pipeline", "activation_checkpoint_interval")) or interval,
-        surely_divides_sequences=_DIVIDES_SEQUENCES.search(script) is not None or any(_sizes(config, _BY_STACK)),
+        surely_divides_sequences=_DIVIDES_SEQUENCES.search(script) is not None
+        or any(_sizes(config, _DIVIDED_BY_FRAMEWORKS)),
     )
 
 
@@ -90,8 +94,10 @@ def uncounted(config: Config) -> str | None:
         if (size := max(_sizes(config, (name,)), default=0)) > 1:
             return f"what `{name}` {size} splits among ranks"
     script = _script(config)
-    if _PIPELINE.search(script) is not None and _stages(config, script) == 1 and not _in_script(
-        config, script, _STAGES_IN_SCRIPT
+    if (
+        _PIPELINE.search(script) is not None
+        and _stages(config, script) == 1
+        and not _in_script(config, script, _STAGES_IN_SCRIPT)
     ):
         return f"what `PipelineModule` in {_path(config)} splits among ranks"
     if _EXPERTS_IN_SCRIPT.search(script) is not None and _SHARES_EXPERTS.search(script) is not None:
@@ -102,6 +108,12 @@ def uncounted(config: Config) -> str | None:
     if found is None or (found[1] and any(_sizes(config, _SEQUENCES))):
         return None
     return f"what `{found[1] or found[2]}` in {_path(config)} may split among ranks"
+
+
+def computes_in_tiles(config: Config) -> bool:
+    """Whether anything shows that the layers or the loss are computed in tiles of the sequence (``ulysses_sp.py``)."""
+    recipe = config.facts.recipe
+    return _TILES.search(_script(config)) is not None or (recipe is not None and bool(recipe.value("tiled_mlp")))
 
 
 def _stages(config: Config, script: str) -> int:
@@ -133,7 +145,7 @@ def _script(config: Config) -> str:
 def _path(config: Config) -> str:
     launch = config.facts.launch
     document = launch.script_document if launch is not None else None
-    return document.path if document is not None else ""
+    return os.path.normpath(document.path) if document is not None else ""
 
 
 def _in_script(config: Config, script: str, keyword: re.Pattern[str]) -> list[int]:
@@ -152,7 +164,7 @@ def _in_script(config: Config, script: str, keyword: re.Pattern[str]) -> list[in
 
 
 def _sizes(config: Config, names: Iterable[str]) -> list[int]:
-    """The numbers of ranks under these names: fields of a recipe, flags of the launch, settings of Accelerate's YAML."""
+    """The numbers of ranks under these names, in a recipe, the flags of the launch and Accelerate's YAML."""
     return [size for name in names for value in _arguments(config, name) if (size := _count(value))]
 
 

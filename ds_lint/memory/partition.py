@@ -226,9 +226,7 @@ def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
         sharing = setup.sharing(group[0])
         ranks = setup.ranks // sharing
         if setup.is_round_robin:
-            sizes = list(
-                itertools.chain.from_iterable(sizes[rank::ranks] for rank in range(min(ranks, len(sizes))))
-            )
+            sizes = list(itertools.chain.from_iterable(sizes[rank::ranks] for rank in range(min(ranks, len(sizes)))))
         found.append(_Flat(sizes, ranks, alignment, sharing))
     return found
 

@@ -1,13 +1,14 @@
 """The stages of a pipeline: how ``PipelineModule`` cuts the layers, and the stage whose ranks hold most.
 
-Source: ``_partition_layers`` in ``deepspeed/runtime/pipe/module.py``, ``partition_balanced`` and ``partition_uniform`` in
-``deepspeed/runtime/utils.py``, ``TrainSchedule`` in ``deepspeed/runtime/pipe/schedule.py``. The layers of a pipeline are
-taken to be what scripts make of a language model: what comes before the layers, each layer, and what comes after them.
-A weight that the embedding and the head share is on the first stage and on the last one (``TiedLayerSpec``).
+Sources: ``_partition_layers`` in ``deepspeed/runtime/pipe/module.py``, ``partition_balanced`` in
+``deepspeed/runtime/utils.py``, ``TrainSchedule`` in ``deepspeed/runtime/pipe/schedule.py``. The layers of a pipeline
+are taken to be what scripts make of a language model: what comes before the layers, each layer, a norm and the head. A
+weight that the embedding and the head share is on the first stage and on the last one (``TiedLayerSpec``).
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -61,7 +62,7 @@ def stages(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: De
         return []
     borders = _borders(items, degrees)
     found = []
-    for number, (start, end) in enumerate(zip(borders, borders[1:], strict=False)):
+    for number, (start, end) in enumerate(itertools.pairwise(borders)):
         of_stage = items[start:end]
         tensors = tuple(tensor for item in of_stage for tensor in item.tensors)
         if is_tied and end == len(items) and start < end:  # ``tied_modules`` is the first module of all
@@ -72,7 +73,9 @@ def stages(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: De
 
 def _is_tied(parameters: tuple[Tensor, ...], architecture: JsonObject) -> bool:
     """Whether the head has no weight of its own."""
-    return architecture.get("tie_word_embeddings") is not False and not any(_HEAD.search(one.name) for one in parameters)
+    return architecture.get("tie_word_embeddings") is not False and not any(
+        _HEAD.search(one.name) for one in parameters
+    )
 
 
 def _items(parameters: Iterable[Tensor], *, is_tied: bool) -> list[_Item]:
@@ -121,7 +124,7 @@ def _uniform(count: int, parts: int) -> list[int]:
 
 @lru_cache(maxsize=8)
 def _balanced(weights: tuple[int, ...], parts: int) -> list[int]:
-    """``partition_balanced`` of DeepSpeed: the cut with the least difference between the largest and the smallest part."""
+    """``partition_balanced`` of DeepSpeed: the largest and the smallest part differ as little as its program finds."""
     count = len(weights)
     if count <= parts:
         return _uniform(count, parts)

@@ -62,7 +62,7 @@ def sizes(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, int] | 
 
 
 def _is_worked_out(defaults: dict[str, Any]) -> bool:
-    """Whether a class makes the size of a head of the other sizes where it is not given, as far as its own ones tell."""
+    """Whether a class works the size of a head out of the other sizes if it is not given, by its own defaults."""
     usual = {size: next((defaults[key] for key in KEYS[size] if key in defaults), 0) for size in (*_NEEDED, "head_dim")}
     return bool(usual["head_dim"]) and usual["head_dim"] * usual["heads"] == usual["hidden"]
 

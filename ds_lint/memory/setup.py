@@ -17,7 +17,6 @@ from ds_lint.memory import divided, loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.memory.divided import ModelPart
 from ds_lint.memory.experts import is_of_experts
-from ds_lint.memory.parallel_activations import at_fullest_stage
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
     DTYPE_NAMES,
@@ -193,7 +192,7 @@ class TrainingSetup(NamedTuple):
     @property
     def loaded_count(self) -> int:
         """The elements that a rank loads: of the whole model, unless it builds the layers of its stage alone."""
-        return self.parameter_count if self.part.stage is not None else self.saved_count
+        return self.parameter_count if self.part.stages else self.saved_count
 
     @property
     def saved_count(self) -> int:
@@ -251,10 +250,10 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     aligned = alignment.of(config.facts)
     is_open = parallelism.uncounted(config) is not None
     degrees = parallelism.degrees(config)
-    tensors, data_ranks, part, stages = divided.of_rank(parameters, model.config, degrees, ranks, is_open=is_open)
+    tensors, data_ranks, part = divided.of_rank(parameters, model.config, degrees, ranks, is_open=is_open)
     sequence_ranks = min(degrees.sequences, data_ranks)
     micro_batch, accumulation_steps = prepared.batch(parallelism.ranks_that_count(part.degrees, ranks))
-    found = TrainingSetup(
+    return TrainingSetup(
         tensors=tensors,
         ranks=data_ranks,
         nodes=min(config.facts.nodes or 1, ranks),
@@ -276,14 +275,19 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         accumulation_steps=accumulation_steps,
         micro_batch=config.facts.micro_batch or micro_batch,
         sequence_length=own_arguments.sequence_length(config.facts),
-        is_checkpointed=bool(kept) if (kept := part.degrees.checkpointed_layers) is not None else _is_checkpointed(config),
+        is_checkpointed=bool(kept)
+        if (kept := part.degrees.checkpointed_layers) is not None
+        else _is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
         adapters=_adapted_layers(config),
         sequence_ranks=sequence_ranks,
         sequences=aligned.samples if aligned is not None else 1,
         reference=aligned.reference if aligned is not None else False,
         is_stand_in=model.is_stand_in,
-        keeps_all_activations=config.facts.sequence_length is not None and aligned is None and _knows_kernels(config),
+        keeps_all_activations=config.facts.sequence_length is not None
+        and aligned is None
+        and not parallelism.computes_in_tiles(config)
+        and _knows_kernels(config),
         architecture=model.config,
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
@@ -296,7 +300,6 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         stack=config.stack,
     )
-    return at_fullest_stage(found, stages) if stages else found
 
 
 def _is_checkpointed(config: Config) -> bool | None:

@@ -17,7 +17,7 @@ from ds_lint.memory.quantities import sizes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
-    from ds_lint.knowledge.records import JsonObject, TensorParallelModel
+    from ds_lint.knowledge.records import DividedParameter, JsonObject, TensorParallelModel
     from ds_lint.memory.parallelism import Degrees
 
 _INDEX = re.compile(r"(?<=\.)\d+(?=\.)")
@@ -58,20 +58,25 @@ def of_rank(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: D
     heads = _key_value_heads(architecture)
     found = []
     for one in parameters:
-        place, way = rules.get(_INDEX.sub("#", one.name), (None, ""))
-        if place is None or place >= len(one.shape):
+        rule = rules.get(_INDEX.sub("#", one.name))
+        if rule is None or rule["dimension"] >= len(one.shape):
             found.append(one)
-        else:
-            found.append(_with_size(one, place, part(one.shape[place], degrees.tensors, heads if way == "heads" else 0)))
+            continue
+        place = rule["dimension"]
+        found.append(
+            _with_size(one, place, part(one.shape[place], degrees.tensors, heads if rule["by"] == "heads" else 0))
+        )
     return tuple(found)
 
 
 def divides_logits(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees) -> bool:
-    """Whether each rank computes the logits of a part of the vocabulary and a loss of them (``VocabParallelLinear``)."""
+    """Whether each rank computes the logits and the loss of a part of the vocabulary (``VocabParallelLinear``)."""
     if degrees.divides_tensors == MEGATRON:
         return True
-    return any(_OF_TOKENS.search(name) and place == 0 and not _HEAD.search(name) for name, (place, _) in
-               _rules(parameters, architecture).items())
+    return any(
+        _OF_TOKENS.search(name) and rule["dimension"] == 0 and not _HEAD.search(name)
+        for name, rule in _rules(parameters, architecture).items()
+    )
 
 
 def divides_layers(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees) -> bool:
@@ -79,12 +84,13 @@ def divides_layers(parameters: tuple[Tensor, ...], architecture: JsonObject, deg
     return degrees.divides_tensors == MEGATRON or any("#" in name for name in _rules(parameters, architecture))
 
 
-def _rules(parameters: tuple[Tensor, ...], architecture: JsonObject) -> dict[str, tuple[int, str]]:
+def _rules(parameters: tuple[Tensor, ...], architecture: JsonObject) -> dict[str, DividedParameter]:
     measured = _measured(architecture)
     if measured is None:
         return {}
     is_tied = not any(_HEAD.search(one.name) for one in parameters)
-    return measured.get("tied" if is_tied else "divided", {})
+    rules = measured.get("tied") if is_tied else measured.get("divided")
+    return rules or {}
 
 
 def part(size: int, ranks: int, heads: int = 0) -> int:

@@ -93,7 +93,7 @@ def _band(band: Band) -> Json:
 
 def _setup(setup: TrainingSetup) -> Json:
     return {
-        "parameters": setup.parameter_count,
+        "parameters": setup.saved_count,
         "ranks": setup.world,
         "nodes": setup.nodes,
         "stage": setup.stage,

@@ -17,9 +17,8 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from answering import answer  # noqa: E402
 from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec  # noqa: E402
-from transformers.models.llama import modeling_llama as llama  # noqa: E402
-
 from deepspeed.runtime.pipe import schedule  # noqa: E402
+from transformers.models.llama import modeling_llama as llama  # noqa: E402
 
 from ds_lint.smoke.standins import ops  # noqa: E402
 from tools.activations.timeline import Timeline, _Recorder  # noqa: E402
