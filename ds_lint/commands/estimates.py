@@ -121,9 +121,11 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
 
 
 def _undivided(config: Config) -> str | None:
-    """Why DeepSpeed does not divide the tensors of the model among ranks, in words."""
-    model = config.facts.model
-    return tensor_parallelism.refusal(model.config, parallelism.degrees(config)) if model is not None else None
+    """Why DeepSpeed does not divide the model among ranks, in words."""
+    model, ranks, degrees = config.facts.model, config.world_size, parallelism.degrees(config)
+    if ranks and ranks % degrees.of_a_copy:
+        return f"{ranks} ranks are no multiple of the {degrees.of_a_copy} that share a copy of the model"
+    return tensor_parallelism.refusal(model.config, degrees) if model is not None else None
 
 
 def _of_parallelism(config: Config, found: Estimate) -> Iterator[str]:

@@ -45,6 +45,7 @@ _INTERVAL = re.compile(r"\bactivation_checkpoint_interval\s*=\s*([\w.]+)")
 _UNKNOWN_IN_SCRIPT = re.compile(r"\b(ParallelismConfig)\b|\b(mpu)\s*=\s*(?!None\b)\w")
 _EXPERTS_IN_SCRIPT = re.compile(r"\bdeepspeed\.moe\b")
 _SHARES_EXPERTS = re.compile(r"\bep_size\s*=\s*(?!1\b)\w")
+_PRESETS = ("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3")  # ``AutoTPPresets.get_preset``
 _TILES = re.compile(r"TiledMLP|TiledFusedLogitsLoss|sequence_tiled_compute|tiled_mlp|tiled_logits", re.IGNORECASE)
 _MOST = 10**9
 
@@ -57,6 +58,7 @@ class Degrees(NamedTuple):
     sequences: int = 1
     experts: int = 1
     divides_tensors: str = AUTOTP  # what does: AutoTP or Megatron
+    partition: str | None = None  # a preset of AutoTP, or "" of a config of its own, which decide over the usual plan
     method: str = "parameters"  # by which a pipeline is cut (``partition_method``)
     checkpointed_layers: int | None = None  # of a pipeline that are computed again together; 0 is none
     surely_divides_sequences: bool = False
@@ -81,6 +83,7 @@ def degrees(config: Config) -> Degrees:
         sequences=max(1, _count(config.value("sequence_parallel_size")), *_sizes(config, _SEQUENCES)),
         experts=_experts(config),
         divides_tensors=way if tensors > 1 else AUTOTP,
+        partition=_partition(config),
         method=method[1].lower() if method is not None else "parameters",
         checkpointed_layers=_count(config.value("pipeline", "activation_checkpoint_interval")) or interval,
         surely_divides_sequences=_DIVIDES_SEQUENCES.search(script) is not None
@@ -90,6 +93,9 @@ def degrees(config: Config) -> Degrees:
 
 def uncounted(config: Config) -> str | None:
     """What may divide the model among ranks in a way that is not counted, in words; None if nothing is known to."""
+    node = config.node("tensor_parallel", "autotp_size")
+    if node is not None and node.kind == "template":
+        return "what `tensor_parallel.autotp_size` splits among ranks"
     for name in _OTHERS:
         if (size := max(_sizes(config, (name,)), default=0)) > 1:
             return f"what `{name}` {size} splits among ranks"
@@ -108,6 +114,14 @@ def uncounted(config: Config) -> str | None:
     if found is None or (found[1] and any(_sizes(config, _SEQUENCES))):
         return None
     return f"what `{found[1] or found[2]}` in {_path(config)} may split among ranks"
+
+
+def _partition(config: Config) -> str | None:
+    """What decides which parameters AutoTP divides (``get_partition_config_object``), if it is in the config."""
+    if config.section("tensor_parallel", "partition_config") is not None:
+        return ""
+    preset = config.value("tensor_parallel", "preset_model")
+    return preset.lower() if isinstance(preset, str) and preset.lower() in _PRESETS else None
 
 
 def computes_in_tiles(config: Config) -> bool:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.parallelism import Degrees
 
 _INDEX = re.compile(r"(?<=\.)\d+(?=\.)")
+_OF_LLAMA = ("llama", "qwen2")  # presets that divide the matrices of the layers as the plan does, and nothing beside
+_LLAMAS = {f"model.layers.#.{name}.weight" for name in ("self_attn.o_proj", "self_attn.q_proj", "mlp.down_proj")}
 _VOCABULARY = 128  # ``make_vocab_size_divisible_by`` of Megatron, times the ranks
 _OF_TOKENS = re.compile(r"(wte|embed_tokens|embed_in|word_embeddings|shared|lm_head|embed_out|tok_embeddings)\.weight$")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out)\.weight$")
@@ -29,7 +31,8 @@ _EXPERT = re.compile(r"\bexperts\b")
 
 def refusal(architecture: JsonObject, degrees: Degrees) -> str | None:
     """Why DeepSpeed does not divide a model, in words; None if it does, or if the model type was not measured."""
-    measured = _measured(architecture) if degrees.tensors > 1 and degrees.divides_tensors != MEGATRON else None
+    has_usual_plan = degrees.divides_tensors != MEGATRON and degrees.partition is None
+    measured = _measured(architecture) if degrees.tensors > 1 and has_usual_plan else None
     if measured is None or "refused" not in measured:
         return None
     store = tables.load("tensor_parallel")
@@ -47,14 +50,16 @@ def is_known(architecture: JsonObject, degrees: Degrees, parameters: tuple[Tenso
     if degrees.divides_tensors == MEGATRON:
         return True
     measured = _measured(architecture)
-    return measured is not None and "divided" in measured
+    if measured is None or "divided" not in measured:
+        return False
+    return degrees.partition is None or (degrees.partition in _OF_LLAMA and _LLAMAS.issubset(measured["divided"]))
 
 
 def of_rank(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees) -> tuple[Tensor, ...]:
     """The parameters as the rank that holds most of them has them."""
     if degrees.divides_tensors == MEGATRON:
         return tuple(_by_megatron(one, degrees.tensors) for one in parameters)
-    rules = _rules(parameters, architecture)
+    rules = _rules(parameters, architecture, degrees)
     heads = _key_value_heads(architecture)
     found = []
     for one in parameters:
@@ -75,22 +80,23 @@ def divides_logits(parameters: tuple[Tensor, ...], architecture: JsonObject, deg
         return True
     return any(
         _OF_TOKENS.search(name) and rule["dimension"] == 0 and not _HEAD.search(name)
-        for name, rule in _rules(parameters, architecture).items()
+        for name, rule in _rules(parameters, architecture, degrees).items()
     )
 
 
 def divides_layers(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees) -> bool:
     """Whether the layers are divided, and not the head alone."""
-    return degrees.divides_tensors == MEGATRON or any("#" in name for name in _rules(parameters, architecture))
+    return degrees.divides_tensors == MEGATRON or any("#" in name for name in _rules(parameters, architecture, degrees))
 
 
-def _rules(parameters: tuple[Tensor, ...], architecture: JsonObject) -> dict[str, DividedParameter]:
+def _rules(parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees) -> dict[str, DividedParameter]:
     measured = _measured(architecture)
     if measured is None:
         return {}
     is_tied = not any(_HEAD.search(one.name) for one in parameters)
     rules = measured.get("tied") if is_tied else measured.get("divided")
-    return rules or {}
+    is_of_layers = degrees.partition is not None
+    return {name: rule for name, rule in (rules or {}).items() if "#" in name or not is_of_layers}
 
 
 def part(size: int, ranks: int, heads: int = 0) -> int:

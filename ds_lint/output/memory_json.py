@@ -104,7 +104,22 @@ def _setup(setup: TrainingSetup) -> Json:
         "micro_batch": setup.micro_batch,
         "sequence_length": setup.sequence_length,
         "activation_checkpointing": setup.is_checkpointed,
+        **_parallelism(setup),
     }
+
+
+def _parallelism(setup: TrainingSetup) -> Json:
+    """The degrees of parallelism beside ZeRO's, if anything is divided."""
+    degrees, stage = setup.part.degrees, setup.part.stage
+    found = {
+        "tensors": degrees.tensors,
+        "stages": degrees.stages,
+        "sequences": setup.sequence_ranks,
+        "experts": degrees.experts,
+    }
+    if max(found.values()) == 1:
+        return {}
+    return {"parallelism": found | {"stage": stage.number if stage is not None else None}}
 
 
 def _offload(offload: Offload | None) -> str | None:

@@ -92,17 +92,16 @@ def setup_in_words(setup: TrainingSetup) -> str:
 
 def _parallelism(setup: TrainingSetup) -> Iterator[str]:
     """The degrees of parallelism beside ZeRO's."""
-    degrees = setup.part.degrees
+    degrees, stage = setup.part.degrees, setup.part.stage
+    place = f" (stage {stage.number + 1} of {stage.stages})" if stage is not None else ""
     for name, size in (
-        ("tensor parallelism", degrees.tensors),
-        ("pipeline of stages", degrees.stages),
-        ("sequence parallelism", setup.sequence_ranks),
-        ("expert parallelism", degrees.experts),
+        ("tensor parallelism", f"{degrees.tensors}"),
+        ("pipeline parallelism", f"{degrees.stages}{place}"),
+        ("sequence parallelism", f"{setup.sequence_ranks}"),
+        ("expert parallelism", f"{degrees.experts}"),
     ):
-        if size > 1:
+        if size != "1":
             yield f"{name} {size}"
-    if setup.part.stage is not None:
-        yield f"of its stage {setup.part.stage.number}"
 
 
 def _digits(value: float) -> str:

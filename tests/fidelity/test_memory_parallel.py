@@ -20,18 +20,23 @@ from ranks import run
 from ds_lint.facts import Facts, tensors
 from ds_lint.facts.model import Model
 from ds_lint.memory import partition, pipeline, setup, states
+from ds_lint.memory.activations import Pass, activations
+from ds_lint.memory.parallel_activations import in_parallel
+from ds_lint.memory.shared import Shared
 from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 
-def case(model: str, stage: int, ranks: int, degree: int, **more) -> Case:
-    config = {"tensor_parallel": {"autotp_size": degree}}
+def case(model: str, stage: int, ranks: int, degree: int, preset=None, **more) -> Case:
+    config = {"tensor_parallel": {"autotp_size": degree, "preset_model": preset}}
     return Case(model, stage, ranks, config=config, zero_init=False, **more)
 
 
 TENSORS = [case("llama", 1, 8, 2), case("qwen2", 2, 6, 3)]
 MORE = [
+    case("llama", 1, 8, 2, "llama"),
+    case("qwen2", 2, 8, 4, "qwen2"),
     *(case("llama", stage, 12, degree) for stage in (0, 2, 3) for degree in (2, 4)),
     case("llama", 2, 8, 2, zero={"offload_optimizer": {"device": "cpu"}}, accumulation_steps=2),
     case("gemma", 1, 8, 2),
@@ -147,3 +152,65 @@ def test_experts_are_shared_before_zero_divides_their_states(one):
     (gradients,) = held.elements("gradients").values()
     assert said.least - routers <= gradients <= said.most
     assert [words for words in differences(one, held, found) if not words.startswith("gradients")] == []
+
+
+# --------------------------------------------------------------------------------------------------------- activations
+
+WIDE = {
+    "model_type": "llama", "vocab_size": 300, "hidden_size": 128, "intermediate_size": 344, "num_hidden_layers": 8,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def long(*values):
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(
+    ("way", "degree", "is_checkpointed", "around"),
+    [
+        ("tensors", 2, False, {}),
+        ("sequences", 4, False, {}),
+        long("tensors", 4, False, {"vocab_size": 6000}),
+        long("tensors", 4, True, {}),
+        long("tensors", 4, True, {"vocab_size": 6000}),
+        long("sequences", 2, True, {"vocab_size": 6000}),
+        long("sequences", 4, True, {}),
+        long("sequences", 8, False, {"num_key_value_heads": 8}),
+    ],
+)
+def test_what_a_step_holds_where_ranks_share_it(way, degree, is_checkpointed, around):
+    model, length, micro_batch = {**WIDE, **around}, 256, 1  # of several sequences, a mask is likely
+    job = {"model": model, "attention": "sdpa", "checkpointed": is_checkpointed, "way": way, "degree": degree,
+           "ranks": degree, "length": length, "micro_batch": micro_batch}  # fmt: skip
+    done = run("shared_step", json.dumps(job), ranks=1)
+    assert done.is_complete, done.errors[0]
+    shared = Shared(degree) if way == "tensors" else Shared(sequences=degree)
+    part = length if way == "tensors" else length // degree
+    said = activations(model, Pass(micro_batch, part, "bf16", is_checkpointed, "sdpa", None, shared))
+    assert said.least <= done.answers[0]["peak"] <= said.most
+    assert said.likely == pytest.approx(done.answers[0]["peak"], rel=0.08)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("stages", "micro_batches", "interval"), [(2, 4, 0), (4, 8, 0), (2, 1, 0), (2, 4, 1)])
+def test_a_stage_holds_the_micro_batches_in_flight(stages, micro_batches, interval):
+    length = 128
+    layers = {"activation_checkpoint_interval": interval, "checkpointable_layers": ["Layer"]} if interval else {}
+    linted = {**Pipeline(1, stages, stages).config, "gradient_accumulation_steps": micro_batches}
+    job = {"model": {name: value for name, value in WIDE.items() if name != "model_type"}, "config": linted,
+           "stages": stages, "tied": False, "length": length,
+           "arguments": {"partition_method": "type:layer", **layers}}  # fmt: skip
+    done = run("pipeline", json.dumps(job), ranks=stages, timeout=240)
+    assert done.is_complete, done.errors[0]
+    facts = Facts(world_size=stages)
+    facts.model, facts.sequence_length = Model("", WIDE), length
+    document = documents.from_bytes(json.dumps(linted).encode(), "config.json")
+    found = setup.of(config_of(document, target=INSTALLED, stack="deepspeed", facts=facts))
+    found = found._replace(attention="eager", is_checkpointed=bool(interval))
+    degrees = found.part.degrees._replace(method="type:layer")
+    for stage in pipeline.stages(tuple(tensors.of(facts.model)), WIDE, degrees):
+        said = in_parallel(found._replace(tensors=stage.tensors, part=found.part._replace(stage=stage)))
+        (held,) = (answer["peak"] for answer in done.answers if answer["stage"] == stage.number)
+        assert said.least <= held <= said.most, stage.number
+        assert said.likely == pytest.approx(held, rel=0.12), stage.number

@@ -92,6 +92,22 @@ def test_each_head_of_keys_stays_on_one_rank():
     assert shapes["model.layers.#.mlp.gate_proj.weight"] == (2752, 3840)
 
 
+def test_a_preset_divides_the_layers_alone():
+    found = setup.of(config({"tensor_parallel": {"autotp_size": 4, "preset_model": "llama"}}))
+    assert {tensor.name: tensor.shape for tensor in found.tensors}["lm_head.weight"] == (32000, 4096)
+    own = {"tensor_parallel": {"autotp_size": 4, "partition_config": {"layer_specs": []}}}
+    assert not setup.of(config(own)).part.is_sure
+
+
+def test_ranks_that_are_no_multiple_of_a_copy_do_not_start(monkeypatch, tmp_path, capsys):
+    from ds_lint.cli import run
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(json.dumps(tensor_parallel(3)))
+    assert run(["memory", "ds.json", "--parameters", "7B", "--world-size", "8", "--stack", "deepspeed"]) == 2
+    assert "8 ranks are no multiple of the 3 that share a copy of the model" in capsys.readouterr().err
+
+
 def test_a_head_that_shares_its_weight_is_divided_by_the_vocabulary():
     found = setup.of(config(tensor_parallel(4), model={**LLAMA, "tie_word_embeddings": True}))
     assert found.tensors[0].shape == (8000, 4096)
