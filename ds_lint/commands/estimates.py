@@ -124,7 +124,7 @@ def _undivided(config: Config) -> str | None:
     """Why DeepSpeed does not divide the model among ranks, in words."""
     model, ranks, degrees = config.facts.model, config.world_size, parallelism.degrees(config)
     if ranks and ranks % degrees.of_a_copy:
-        return f"{ranks} ranks are no multiple of the {degrees.of_a_copy} that share a copy of the model"
+        return f"{ranks} ranks are not a multiple of the {degrees.of_a_copy} that share a copy of the model"
     return tensor_parallelism.refusal(model.config, degrees) if model is not None else None
 
 

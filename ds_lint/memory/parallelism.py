@@ -26,7 +26,8 @@ _TENSORS = {  # arguments that divide tensors, by what does it
     MEGATRON: ("tensor_model_parallel_size", "model_parallel_size"),
 }
 _STAGES = ("pipeline_model_parallel_size",)
-_OTHERS = ("parallelism_config_tp_size", "pipeline_parallel_size")  # of which nothing says what they divide
+_OF_PIPELINES = "pipeline_parallel_size"
+_OTHERS = ("parallelism_config_tp_size", _OF_PIPELINES)  # of which nothing says what they divide
 _SEQUENCES = (
     *(name for one in FRAMEWORKS.values() for name in one.sequences),
     *("context_parallel_size", "ulysses_degree", "ds_sequence_parallel_size", "parallelism_config_sp_size"),
@@ -47,6 +48,8 @@ _EXPERTS_IN_SCRIPT = re.compile(r"\bdeepspeed\.moe\b")
 _SHARES_EXPERTS = re.compile(r"\bep_size\s*=\s*(?!1\b)\w")
 _PRESETS = ("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3")  # ``AutoTPPresets.get_preset``
 _TILES = re.compile(r"TiledMLP|TiledFusedLogitsLoss|sequence_tiled_compute|tiled_mlp|tiled_logits", re.IGNORECASE)
+_OPTIONS = re.compile(r"['\"]--?([\w-]+)['\"]")
+_DEFAULT = re.compile(r"\bdefault\s*=\s*(\d+)")
 _MOST = 10**9
 
 
@@ -96,10 +99,12 @@ def uncounted(config: Config) -> str | None:
     node = config.node("tensor_parallel", "autotp_size")
     if node is not None and node.kind == "template":
         return "what `tensor_parallel.autotp_size` splits among ranks"
+    script = _script(config)
     for name in _OTHERS:
+        if name == _OF_PIPELINES and _PIPELINE.search(script) is not None:  # which says what it makes of it
+            continue
         if (size := max(_sizes(config, (name,)), default=0)) > 1:
             return f"what `{name}` {size} splits among ranks"
-    script = _script(config)
     if (
         _PIPELINE.search(script) is not None
         and _stages(config, script) == 1
@@ -111,6 +116,8 @@ def uncounted(config: Config) -> str | None:
     if any(_sizes(config, (*_TENSORS[MEGATRON], *_STAGES))):  # of Megatron the options say it all
         return None
     found = _UNKNOWN_IN_SCRIPT.search(script)
+    if found is not None and found[2] and _DIVIDES_SEQUENCES.search(script) is not None:
+        return None  # the groups of Ulysses, which divide nothing else
     if found is None or (found[1] and any(_sizes(config, _SEQUENCES))):
         return None
     return f"what `{found[1] or found[2]}` in {_path(config)} may split among ranks"
@@ -170,11 +177,21 @@ def _in_script(config: Config, script: str, keyword: re.Pattern[str]) -> list[in
         if written.isdecimal():
             found.append(_count(written))
             continue
-        name = written.rpartition(".")[2]
-        given = _sizes(config, (name,))
-        option = re.search(rf"--{re.escape(name).replace('_', '[-_]')}['\"][^)]*?\bdefault\s*=\s*(\d+)", script)
-        found += given or ([_count(option[1])] if option is not None else [])
+        found += _of_option(config, script, written.rpartition(".")[2])
     return [size for size in found if size]
+
+
+def _of_option(config: Config, script: str, name: str) -> list[int]:
+    """The number of an option of the script by its long name: of the launch, under any of its names, or its default."""
+    long = re.escape(name).replace("_", "[-_]")
+    option = re.search(rf"add_argument\(([^)]*['\"]--{long}['\"][^)]*)", script)
+    names = [word.replace("-", "_") for word in _OPTIONS.findall(option[1])] if option is not None else []
+    if given := _sizes(config, (name, *names)):
+        return given
+    launch = config.facts.launch
+    default = _DEFAULT.search(option[1]) if option is not None else None
+    is_given = launch is None or launch.is_open or any(f"-{one}" in launch.launch.flags for one in names)
+    return [_count(default[1])] if default is not None and not is_given else []
 
 
 def _sizes(config: Config, names: Iterable[str]) -> list[int]:

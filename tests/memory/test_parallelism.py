@@ -44,8 +44,8 @@ def config(around=None, *, ranks=8, model=LLAMA, script=None, arguments=None, st
     found = config_of_dict(linted, stack="deepspeed", facts=facts)
     if script is not None or arguments is not None:
         document = SimpleNamespace(content=script or "", path="train.py")
-        launch = SimpleNamespace(arguments=arguments or {})
-        found.facts.launch = SimpleNamespace(script_document=document, launch=launch, script=None)
+        launch = SimpleNamespace(arguments=arguments or {}, flags=())
+        found.facts.launch = SimpleNamespace(script_document=document, launch=launch, script=None, is_open=False)
     return found
 
 
@@ -58,11 +58,11 @@ def launched(monkeypatch, tmp_path, capsys):
     """What the command says of a launch of a script, as JSON."""
     from ds_lint.cli import run
 
-    def described(script, around=None):
+    def described(script, around=None, flags=""):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "config.json").write_text(json.dumps(LLAMA))
         (tmp_path / "train.py").write_text(script)
-        (tmp_path / "run.sh").write_text("deepspeed --num_gpus 8 train.py --deepspeed_config ds.json\n")
+        (tmp_path / "run.sh").write_text(f"deepspeed --num_gpus 8 train.py --deepspeed_config ds.json {flags}\n")
         linted = {"bf16": {"enabled": True}, "zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 1}
         (tmp_path / "ds.json").write_text(json.dumps(linted | (around or {})))
         run(["memory", "run.sh", "--model", "config.json", "--sequence-length", "65536", "--output-format", "json"])
@@ -105,7 +105,7 @@ def test_ranks_that_are_no_multiple_of_a_copy_do_not_start(monkeypatch, tmp_path
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ds.json").write_text(json.dumps(tensor_parallel(3)))
     assert run(["memory", "ds.json", "--parameters", "7B", "--world-size", "8", "--stack", "deepspeed"]) == 2
-    assert "8 ranks are no multiple of the 3 that share a copy of the model" in capsys.readouterr().err
+    assert "8 ranks are not a multiple of the 3 that share a copy of the model" in capsys.readouterr().err
 
 
 def test_a_head_that_shares_its_weight_is_divided_by_the_vocabulary():
@@ -194,6 +194,18 @@ def test_an_embedding_that_is_the_head_too_is_on_both_ends():
 
 
 # ------------------------------------------------------------------------------------------- sequences and experts
+
+
+def test_an_option_with_a_short_name_is_read(launched):
+    option = 'parser.add_argument("-p", "--stages", type=int, default=8)\n'
+    assert launched(SCRIPT.format("args.stages") + option)["setup"]["parallelism"]["stages"] == 8
+    given = launched(SCRIPT.format("args.stages") + option, flags="-p 4")
+    assert given["setup"]["parallelism"]["stages"] == 4
+
+
+def test_the_groups_of_ulysses_divide_no_model(launched):
+    script = "mpu = UlyssesSPAttentionHF.register_with_transformers(name)\ndeepspeed.initialize(model=model, mpu=mpu)\n"
+    assert launched(script, {"sequence_parallel_size": 8})["left_out"] == []
 
 
 def test_a_script_that_divides_sequences_narrows_the_band(launched):
