@@ -221,18 +221,6 @@ def test_a_reference_model_and_pairs_count(described, memory, project):
     assert "not included: reward models (RLOO)" in memory("rloo.sh", "--gpu", "H200").out
 
 
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"tensor_parallel": {"autotp_size": 4}}, "`tensor_parallel.autotp_size` 4 splits the model among 4 ranks"),
-        ({"pipeline": {"stages": 4}}, "`pipeline.stages` 4 splits the model among 4 ranks"),
-    ],
-)
-def test_what_splits_the_model_otherwise_is_not_estimated(memory, project, changed, why):
-    write_into(project)({"split.json": {**ZERO_2, **changed}})
-    assert memory("split.json", *FACTS) == Said(2, "", f"ds-lint: split.json: {why}, which is not estimated\n")
-
-
 def test_ranks_that_share_a_sequence_hold_less_of_it(described, project):
     write_into(project)({"sequences.json": {**ZERO_2, "sequence_parallel_size": 8}})
     arguments = (*FACTS, "--sequence-length", "8192")

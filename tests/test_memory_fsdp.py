@@ -196,8 +196,14 @@ def test_a_run_without_sharding_has_no_estimate(said):
     assert "`distributed_type` is MULTI_GPU" in err
 
 
-def test_what_splits_the_model_otherwise_is_not_estimated(said):
-    degrees = "parallelism_config:\n  parallelism_config_tp_size: 2\n  parallelism_config_dp_shard_size: 4\n"
-    status, _, err = said("a.yaml", a_yaml=YAML + degrees)
-    assert status == 2
-    assert "`parallelism_config_tp_size` 2 splits the model among 2 ranks" in err
+def test_tensor_parallelism_is_named_and_the_model_counts_whole(described):
+    """FSDP shards among the other ranks: what a rank of eight holds is at the most what one of four does."""
+    degrees = "parallelism_config:\n  parallelism_config_tp_size: 2\n"
+    divided = described("a.yaml", a_yaml=YAML + degrees)
+    of_four = described("a.yaml", a_yaml=YAML.replace("processes: 8", "processes: 4"))
+    assert divided["setup"]["ranks"] == 8
+    assert "what `parallelism_config_tp_size` 2 splits among ranks" in divided["left_out"]
+    for kind in ("parameters", "optimizer_states"):
+        band, whole = (one["rank"][kind]["bytes"] for one in (divided, of_four))
+        assert band["most"] == whole["most"]
+        assert band["least"] == pytest.approx(whole["least"] / 8)

@@ -111,7 +111,7 @@ def test_weights_that_do_not_fit_do_not_fit_with_adapters_either():
 @pytest.mark.parametrize(
     "around",
     [
-        {"tensor_parallel": {"autotp_size": 2}},
+        {"pipeline": {"stages": 2}},
         {"expert_parallel": {"enabled": True, "autoep_size": 2}},
         {"bf16": {"enabled": True, "bf16_master_weights_and_grads": True}},
     ],
@@ -119,6 +119,18 @@ def test_weights_that_do_not_fit_do_not_fit_with_adapters_either():
 def test_what_else_splits_the_states_is_not_counted(around):
     facts = known(gpu="RTX-3080-10GB", world_size=4, nodes=1, host_memory=GIB)
     assert codes({**zero(2, offload_optimizer=CPU), **around}, facts) == []
+
+
+def test_tensor_parallelism_is_counted():
+    least = {}
+    for degree in (0, 4):
+        facts = known(gpu="RTX-3080-10GB", world_size=4)
+        linted = config_of_dict({**zero(1), "tensor_parallel": {"autotp_size": degree}}, stack="deepspeed", facts=facts)
+        least[degree] = certainty.of_gpu(linted).trained.gpu_bytes.least
+    assert least[4] > 10 * GIB  # of 7 billion parameters, a quarter
+    assert codes({**zero(1), "tensor_parallel": {"autotp_size": 4}}, known(gpu="RTX-3080-10GB", world_size=4)) == [
+        "DS852"
+    ]
 
 
 def test_quantized_weights_are_not_counted():

@@ -52,6 +52,7 @@ FILES = {
     "lightning": records.StackStore,
     "transformers": records.StackStore,
     "trainer": records.StackStore,
+    "tensor_parallel": records.TensorParallel,
     "trl": records.StackStore,
 }
 # What records.py imports for the type checker alone.

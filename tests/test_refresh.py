@@ -120,6 +120,10 @@ class World:
         libraries = ("transformers", "torch", "peft")
         self.edit("schemas/activations.json", **{library: self.pin(library) for library in libraries})
 
+    def tools_tensor_parallel(self, *_):
+        libraries = ("deepspeed", "transformers")
+        self.edit("schemas/tensor_parallel.json", **{library: self.pin(library) for library in libraries})
+
     def tools_raises(self, *_):
         libraries = ("deepspeed", "transformers", "accelerate")
         self.edit("tools/raises/releases.json", **{library: self.pin(library) for library in libraries})
@@ -201,6 +205,7 @@ def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys
         "tools.raises --write",
         "tools.model_shapes --changed",
         "tools.activations --changed",
+        "tools.tensor_parallel",
         "tools.extract.recipes",
         "tools.extract.environment",
         "tools.pairs",

@@ -84,7 +84,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
+        f"training {shortage.condition}{billions(needs.trained.setup.saved_count)} parameters needs "
         f"{shortage.amount} of host memory{shortage.when}, but a node has {gibibytes(memory)}: the run is "
         f"{'' if shortage.is_certain else 'likely to be '}killed",
         RISK,
@@ -115,7 +115,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"training {shortage.condition}{billions(needs.trained.setup.parameter_count)} parameters needs "
+        f"training {shortage.condition}{billions(needs.trained.setup.saved_count)} parameters needs "
         f"{shortage.amount} per GPU{shortage.when}, but {gpu.in_words} has {gibibytes(gpu.memory)}: the run is "
         f"{'' if shortage.is_certain else 'likely to be '}out of memory",
         RISK,

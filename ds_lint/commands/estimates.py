@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment, lora_requests
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import doubts, parallelism, quantized, setup
+from ds_lint.memory import doubts, parallelism, quantized, setup, tensor_parallelism
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -146,13 +146,16 @@ class _SizedModels:
     def sized(self, setup: TrainingSetup, count: int) -> TrainingSetup | None:
         """The setup with a stand-in of so many parameters; None if the adapters have no place in it."""
         from ds_lint.facts.parameter_count import stand_in
+        from ds_lint.memory.setup import with_model
 
         if count not in self._known:
             facts = self._facts.copy()
             facts.model = stand_in(count)
             self._known[count] = tuple(lora_requests.parameters(facts)), facts.model.config
         tensors, architecture = self._known[count]
-        return setup._replace(tensors=tensors, architecture=architecture, is_stand_in=True) if tensors else None
+        if not tensors:
+            return None
+        return with_model(setup, tensors, architecture)._replace(is_stand_in=True)
 
 
 def _model(config: Config, wanted: TrainingSetup) -> str:
@@ -164,7 +167,7 @@ def _model(config: Config, wanted: TrainingSetup) -> str:
     trained = wanted.trained_count
     part = f", {_in_words(trained)} of them trained" if trained < wanted.parameter_count else ""
     part += f", {quantized.in_words(wanted.weights)}" if wanted.weights is not None else ""
-    return f"{os.path.normpath(model.origin)}: {_in_words(wanted.parameter_count)} parameters{part}"
+    return f"{os.path.normpath(model.origin)}: {_in_words(wanted.saved_count)} parameters{part}"
 
 
 def _in_words(count: int) -> str:
@@ -184,6 +187,7 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
         yield what
     if wanted.fsdp is not None:
         yield from fsdp_settings.left_out(config)
+    yield from _of_parallelism(config, found)
     if "activations" in found.parts:
         return
     options = [
@@ -194,6 +198,27 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     yield "activations" + (f" (set {' and '.join(options)})" if options else " (they are not known for this model)")
 
 
+def _undivided(config: Config) -> str | None:
+    """Why DeepSpeed does not divide the model among ranks, in words."""
+    model, ranks, degrees = config.facts.model, config.world_size, parallelism.degrees(config)
+    if fsdp_settings.sharding_of(config) is not None:
+        return None
+    if ranks and ranks % degrees.of_a_copy:
+        return f"{ranks} ranks are not a multiple of the {degrees.of_a_copy} that share a copy of the model"
+    return tensor_parallelism.refusal(model.config, degrees) if model is not None else None
+
+
+def _of_parallelism(config: Config, found: Estimate) -> Iterator[str]:
+    """What may make the part of a rank smaller than what is counted."""
+    if (open_split := parallelism.uncounted(config)) is not None:
+        yield open_split
+    elif not found.setup.part.is_sure:
+        degrees = parallelism.degrees(config)
+        ranks = degrees.experts if degrees.of_a_copy == 1 else degrees.of_a_copy
+        what = "experts" if degrees.of_a_copy == 1 else "a copy of the model"
+        yield f"what the {ranks} ranks of {what} divide (it counts whole)"
+
+
 def complaint_of(one: LaunchedConfig) -> str | None:
     """Why there is no estimate, and which options to set; None if there is one."""
     config = one.config
@@ -202,7 +227,7 @@ def complaint_of(one: LaunchedConfig) -> str | None:
         lacks = setup.missing(config)
     except NoAdapters as error:
         return f"{place}: {error}"
-    if (why := doubts.not_training(config) or parallelism.split(config)) is not None:
+    if (why := doubts.not_training(config) or _undivided(config)) is not None:
         return f"{place}: {why}, which is not estimated"
     if not lacks:
         wanted = setup.of(config)

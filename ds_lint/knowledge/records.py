@@ -379,6 +379,30 @@ class Shapes(TypedDict):
     remote_code: dict[str, ModelShapes]
 
 
+class DividedParameter(TypedDict):
+    """The dimension in which a parameter is divided among ranks, and the rule."""
+
+    dimension: int
+    by: Literal["heads", "even"]
+
+
+class TensorParallelModel(TypedDict, total=False):
+    """Which parameters AutoTP divides, or why DeepSpeed refuses the model."""
+
+    divided: dict[str, DividedParameter]
+    tied: dict[str, DividedParameter]  # if the head shares the weight of the embedding
+    refused: str
+
+
+class TensorParallel(TypedDict):
+    """``tensor_parallel.json``."""
+
+    deepspeed: str
+    transformers: str
+    measured: str
+    models: dict[str, TensorParallelModel]
+
+
 ActivationForm = dict[str, float]  # bytes of each quantity of ds_lint/memory/quantities.py
 
 
@@ -1057,6 +1081,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["shapes"]) -> Shapes: ...
     @overload
     def __call__(self, name: Literal["activations"]) -> Activations: ...
+    @overload
+    def __call__(self, name: Literal["tensor_parallel"]) -> TensorParallel: ...
     @overload
     def __call__(self, name: Literal["published_models"]) -> PublishedModels: ...
     @overload

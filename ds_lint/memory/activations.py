@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.knowledge import tables
 from ds_lint.memory.band import Band
 from ds_lint.memory.quantities import quantities, sizes
+from ds_lint.memory.shared import Shared, of_rank
 from ds_lint.targets.releases import numbers_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Pass(NamedTuple):
     is_packed: bool = False  # sequences of a batch have one length, so that none is padded
     sums_head_gradients: bool = False  # as some releases of Liger do
     transformers: str | None = None  # the release; None is the newest
+    shared: Shared = Shared()  # among ranks
 
 
 def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool = False) -> Band | None:
@@ -69,6 +71,7 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
     config = _text_part(architecture)
+    are_logits_freed = are_logits_freed or not computed.shared.has_head
     store = tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
@@ -125,7 +128,10 @@ def _band_of(
         return None
     rank = computed.adapters.rank if computed.adapters else 0
     counted = quantities(known, computed.micro_batch, computed.sequence_length, rank)
+    counted = of_rank(counted, computed.shared, known["key_value_heads"])
     layers = (known["layers"], known.get("decoder_layers", known["layers"]))
+    if computed.shared.layers is not None:
+        layers = (computed.shared.layers, 0)
     model = _Model(measured, counted, layers, computed, are_logits_freed=are_logits_freed)
     likely_way, ways = _ways(measured, computed)
     bands = [model.band(way) for way in ways]
@@ -228,7 +234,7 @@ class _Model:
         if way.attention == "flash-unpadded":
             found = found.plus(self._unpadded(way))
         width = 4 if dtype == "fp32" else 2
-        if way.loss == "logits":  # a script may keep them
+        if way.loss == "logits" and self._computed.shared.has_head:  # a script may keep them
             found = found._replace(most=found.most + width * self._counted[_LOGITS])
         sums_gradients = way.loss == "fused" and adapters is None and self._computed.sums_head_gradients
         if sums_gradients and not self._are_logits_freed:

@@ -109,7 +109,7 @@ def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
             found.append(Advice((*changes, change), needed, capacity.holds(needed)))
     return min(
         found,
-        key=lambda one: (not capacity.is_in_reach(one.estimate, "likely"), one.estimate.setup.ranks),
+        key=lambda one: (not capacity.is_in_reach(one.estimate, "likely"), one.estimate.setup.world),
         default=None,
     )
 
@@ -218,7 +218,7 @@ class _Search:
         found = self._first(_LADDERS)
         if found is not None:
             yield found
-            if self.plans.setup.ranks > _FEW_RANKS or (len(found[0]) <= _FEW and not _is_slow(found[0][-1].setup)):
+            if self.plans.setup.world > _FEW_RANKS or (len(found[0]) <= _FEW and not _is_slow(found[0][-1].setup)):
                 return
         else:
             for ladders in (_HERE, _MORE):

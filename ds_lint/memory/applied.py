@@ -48,13 +48,19 @@ class Applied:
         if any(self.config.knowledge.find(path) is None for path in values):  # the release does not know it
             return None
         changed = rewritten(self.config, values, self._facts(writes))
-        found = setups.of(changed, ranks=setup.ranks)
+        found = setups.of(changed, ranks=setup.world)
         if self._before is None:
             self._before = self.rejections(self.config)
         if found is None or not self.rejections(changed) <= self._before:
             return None
+        if setup.is_pipeline and found.stage > 1:  # of which a pipeline takes none
+            return None
         found = found._replace(
-            tensors=self.setup.tensors, sequence_length=self.setup.sequence_length, ranks=setup.ranks, nodes=setup.nodes
+            tensors=self.setup.tensors,
+            sequence_length=self.setup.sequence_length,
+            ranks=setup.ranks,
+            nodes=setup.nodes,
+            part=setup.part,
         )
         carried = {name: getattr(setup, name) for change in changes for name in change.carried}
         if found.uses_zero_init != setup.uses_zero_init:
@@ -86,9 +92,10 @@ def adapted(config: Config, setup: TrainingSetup) -> TrainingSetup | None:
         tensors = setups.tensors(facts)
     except NoAdapters:
         return None
-    return (
-        setup._replace(tensors=tensors, adapters=AdaptedLayers(_USUAL_RANK, is_everywhere=False)) if tensors else None
-    )
+    if not tensors:
+        return None
+    found = setups.with_model(setup, tensors, setup.architecture)
+    return found._replace(adapters=AdaptedLayers(_USUAL_RANK, is_everywhere=False))
 
 
 def advised(

@@ -34,7 +34,11 @@ def _reduced_at_once(setup: TrainingSetup) -> Amount:
     if setup.ranks == 1:
         return Amount()
     largest = held = 0
-    for tensor in setup.tensors:
+    are_of_experts = False
+    # Those of experts that ranks share are reduced behind all others (``_reduce_expert_gradients``).
+    for tensor in sorted(setup.tensors, key=setup.sharing) if setup.part.degrees.experts > 1 else setup.tensors:
+        if setup.sharing(tensor) > 1 and not are_of_experts:
+            held, are_of_experts = 0, True
         held += tensor.size if tensor.is_trained else 0
         largest = max(largest, held)
         held = 0 if held > _AT_ONCE else held

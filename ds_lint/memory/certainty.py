@@ -71,7 +71,7 @@ def of_gpu_without_offload(config: Config) -> Estimate | None:
         return None
     if is_quantized(config) or is_split_otherwise(config) or not_training(config) is not None:
         return None
-    if not found.optimizer or setup.is_dtype_assumed(config):
+    if not found.part.is_sure or not found.optimizer or setup.is_dtype_assumed(config):
         return None
     needed = estimate(found._replace(optimizer_offload=None, parameter_offload=None))
     return needed if "activations" in needed.parts else None
@@ -85,7 +85,13 @@ def _with_any_kernels(found: TrainingSetup | None) -> TrainingSetup | None:
 
 
 def _needs(config: Config, found: TrainingSetup | None) -> Needs | None:
-    if found is None or is_quantized(config) or is_split_otherwise(config) or not_training(config) is not None:
+    if (
+        found is None
+        or not found.part.is_sure
+        or is_quantized(config)
+        or is_split_otherwise(config)
+        or not_training(config) is not None
+    ):
         return None
     has_adapters = adapter_argument(config) is not None and all(tensor.is_trained for tensor in found.tensors)
     if has_adapters or _has_bf16_optimizer(config, found):

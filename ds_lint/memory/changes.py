@@ -142,7 +142,7 @@ def smaller_micro_batch(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 def stage_2(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Gradients and optimizer states are sharded, with as much communication as without ZeRO."""
-    if setup.stage < 2:
+    if setup.stage < 2 and not setup.is_pipeline:
         words = "gradients are reduced after each micro batch, not once in a step"
         price = (Price("speed", words),) if setup.accumulation_steps > 1 else ()
         yield _stage(setup, 2, price)
@@ -150,7 +150,7 @@ def stage_2(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 def stage_3(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Parameters are sharded too, and gathered where they are needed."""
-    if setup.stage == 3:
+    if setup.stage == 3 or setup.is_pipeline:
         return
     price = [Price("speed", "parameters are gathered in each pass, half as much communication again")]
     if not setup.gathers_on_save:
@@ -260,7 +260,7 @@ def shorter_sequences(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 def more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
     """As many as a node has where there is one, else twice and four times as many."""
-    most = USUAL_ON_NODE if setup.ranks == 1 else setup.ranks << _DOUBLINGS
+    most = USUAL_ON_NODE if setup.world == 1 else setup.world << _DOUBLINGS
     return _doubled(setup, most)
 
 
@@ -271,7 +271,7 @@ def any_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 def _doubled(setup: TrainingSetup, most: int) -> Iterator[SetupChange]:
     """Eight on a node, or as many as there are now."""
-    ranks, on_node = setup.ranks * 2, max(setup.ranks_per_node, USUAL_ON_NODE)
+    ranks, on_node = setup.world * 2, max(setup.ranks_per_node, USUAL_ON_NODE)
     while ranks <= most:
         nodes = max(setup.nodes, -(-ranks // on_node))
         on_nodes = f" on {nodes} nodes" if nodes > 1 else ""
@@ -279,11 +279,11 @@ def _doubled(setup: TrainingSetup, most: int) -> Iterator[SetupChange]:
         if nodes != setup.nodes:
             writes.append(Write("launch", "nodes", nodes))
         yield SetupChange(
-            f"{ranks} ranks{on_nodes} instead of {setup.ranks}",
-            setup._replace(ranks=ranks, nodes=nodes),
+            f"{ranks} ranks{on_nodes} instead of {setup.world}",
+            setup._replace(ranks=ranks // setup.part.degrees.of_a_copy, nodes=nodes),
             tuple(writes),
             (
-                Price("hardware", "1 more GPU" if ranks == setup.ranks + 1 else f"{ranks - setup.ranks} more GPUs"),
+                Price("hardware", "1 more GPU" if ranks == setup.world + 1 else f"{ranks - setup.world} more GPUs"),
                 Price("result", "the batch grows with the ranks unless accumulation steps become fewer"),
             ),
         )
@@ -297,13 +297,13 @@ def adapters(adapted: TrainingSetup | None) -> Step:
         if adapted is not None and setup.adapters is None and setup.trained_count == setup.parameter_count:
             yield SetupChange(
                 "LoRA adapters",
-                setup._replace(tensors=adapted.tensors, adapters=adapted.adapters),
+                setup._replace(tensors=adapted.tensors, part=adapted.part, adapters=adapted.adapters),
                 (Write("script", _ADAPTED, None),),
                 (
                     Price("result", "only adapters are trained, the model is frozen"),
                     Price("saving", "adapters are saved, which are loaded with the model or merged into it"),
                 ),
-                ("tensors", "adapters"),
+                ("tensors", "part", "adapters"),
             )
 
     return step

@@ -6,7 +6,7 @@ import re
 
 from ds_lint.memory import parallelism
 from ds_lint.semantics.evaluation import evaluated_alone
-from ds_lint.semantics.features import adapter_argument, is_on, tensor_parallel_size
+from ds_lint.semantics.features import adapter_argument, is_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +37,14 @@ def is_quantized(config: Config) -> bool:
 
 def is_split_otherwise(config: Config) -> bool:
     """Whether something else than ZeRO makes a rank's part of the model or its states smaller."""
+    degrees = parallelism.degrees(config)
     return (
         any(is_on(config, *path) for path in _SMALLER_STATES)
         or config.value("optimizer", "params", "fp32_optimizer_states") is False
         or config.section("zero_optimization", "zenflow") is not None
-        or tensor_parallel_size(config) > 1
-        or parallelism.split(config) is not None
+        or parallelism.uncounted(config) is not None
+        or degrees.stages > 1
+        or degrees.experts > 1
         or _is_in_script(config, _SPLITS)
         or _is_in_arguments(config, _SPLITS)
     )

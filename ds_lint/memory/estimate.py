@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory import host, quantized, states
-from ds_lint.memory.activations import Pass, activations
 from ds_lint.memory.band import NOTHING
 from ds_lint.memory.live import live_bytes, live_parameters
+from ds_lint.memory.parallel_activations import at_fullest_stage, in_parallel
 from ds_lint.memory.parameters import reference
 from ds_lint.memory.peaks import peaks
 from ds_lint.memory.placed import Amount, Placed
@@ -66,7 +66,9 @@ def estimate(setup: TrainingSetup) -> Estimate:
     if setup.fsdp is not None:
         from ds_lint.memory.fsdp import run  # most configs are DeepSpeed's
 
-        return Estimate(setup, *run.taken(setup, _activations(setup), _activations(setup, are_logits_freed=True)))
+        computed, in_layers = _activations(setup), _activations(setup, are_logits_freed=True)
+        return _unsure(Estimate(setup, *run.taken(setup, computed, in_layers)))
+    setup = at_fullest_stage(setup)
     parts = states.of(setup)
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)
@@ -82,40 +84,30 @@ def estimate(setup: TrainingSetup) -> Estimate:
     parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
     found = peaks(setup, parts, _activations(setup, are_logits_freed=True) or NOTHING)
     parts["allowance"] = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
-    return Estimate(setup, parts, found)
+    return _unsure(Estimate(setup, parts, found))
 
 
 def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band | None:
     """What the passes of a micro batch keep; None if the sizes of the batch or of the model are not known."""
-    if setup.micro_batch is None or setup.sequence_length is None:
-        return None
-    computed = Pass(
-        setup.micro_batch * setup.sequences,
-        setup.sequence_length,
-        setup.dtype,
-        setup.is_checkpointed,
-        setup.attention,
-        setup.adapters,
-        setup.kernels.layers,
-        setup.kernels.loss,
-        setup.is_packed,
-        setup.kernels.sums_head_gradients,
-        setup.transformers,
-    )
-    found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
-    if found is not None and setup.sequence_ranks > 1:  # the script divides sequences of any length
-        part = computed._replace(sequence_length=-(-setup.sequence_length // setup.sequence_ranks))
-        divided = activations(setup.architecture, part, are_logits_freed=are_logits_freed)
-        found = found if divided is None else divided._replace(most=found.most)
+    found = in_parallel(setup, are_logits_freed=are_logits_freed)
     if found is None:
         return None
     found = found.plus(quantized.kept_inputs(setup))
     if setup.kernels.others or setup.computes_own_loss:
         found = found._replace(least=0)
     elif not setup.is_length_known:  # the longest of all that the run sees may be of any length
-        shortest = activations(setup.architecture, computed._replace(sequence_length=1), are_logits_freed=True)
+        shortest = in_parallel(setup._replace(sequence_length=1), are_logits_freed=True)
         found = found._replace(least=min(found.least, shortest.least if shortest is not None else 0))
     return _widened(setup, found)
+
+
+def _unsure(found: Estimate) -> Estimate:
+    """The same where something may divide the model in a way that is not counted: the least is of the smallest part."""
+    if found.setup.part.is_sure:
+        return found
+    smallest = 1 / found.setup.world
+    lowered = {name: peak.least_times(smallest) for name, peak in found.peaks.items()}
+    return found._replace(parts={name: one.least_times(smallest) for name, one in found.parts.items()}, peaks=lowered)
 
 
 def _widened(setup: TrainingSetup, found: Band) -> Band:

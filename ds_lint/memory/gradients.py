@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def gradients(setup: TrainingSetup) -> Placed:
     """What one rank holds between the last backward pass of a step and the step."""
     if setup.uses_bf16_optimizer:  # those of the parameters are added to a flat tensor, which is there all the time
-        both = amount(setup.trained_count, setup.width).plus(amount(share(setup) * setup.ranks, FULL))
+        width = FULL if setup.part.stage is None else setup.width  # those of a pipeline are not added up in full
+        both = amount(setup.trained_count, setup.width).plus(amount(share(setup) * setup.ranks, width))
         return Placed(gpu=both)
     if setup.stage == 0:
         return Placed(gpu=amount(setup.trained_count, setup.width))

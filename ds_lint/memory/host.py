@@ -58,7 +58,7 @@ def _page_locked(setup: TrainingSetup) -> list[int]:
     if weights is not None and weights.device == "cpu":
         found.append(share(setup) * setup.width)  # param_groups_fp16_flat_cpu_memory, whatever pin_memory says
         if weights.is_pinned:
-            found += [-(-one.size // setup.shards) * setup.width for one in setup.tensors if not one.is_trained]
+            found += [-(-one.size // setup.shards_of(one)) * setup.width for one in setup.tensors if not one.is_trained]
     return found
 
 
@@ -67,7 +67,7 @@ def _given_back(setup: TrainingSetup) -> list[int]:
     weights = setup.parameter_offload
     if weights is None or weights.device != "cpu" or not weights.is_pinned:
         return []
-    return [-(-one.size // setup.shards) * setup.width for one in setup.tensors if one.is_trained]
+    return [-(-one.size // setup.shards_of(one)) * setup.width for one in setup.tensors if one.is_trained]
 
 
 def _block(size: int) -> int:

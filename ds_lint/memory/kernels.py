@@ -11,6 +11,7 @@ from ds_lint.facts import own_arguments
 from ds_lint.frameworks import FRAMEWORKS
 from ds_lint.frameworks.record import CUT_LOSS, LIGER, LIGER_LOSS, LIGER_MLP, LIGER_NORMS, OFF, TRUE
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.memory import parallelism
 from ds_lint.targets.pin import is_exact, version_of
 from ds_lint.targets.releases import numbers_of
 
@@ -60,6 +61,8 @@ def of(config: Config) -> Kernels:
     text = _text(facts)
     others = dict.fromkeys(name for field, name in _LESS.items() if _is_given(config, field))
     others |= dict.fromkeys(name for words, name in _KEEPS_LESS.items() if words in text)
+    if parallelism.computes_in_tiles(config):
+        others.setdefault("tiles of the sequence")
     chosen = {kind for field, kind in _KINDS.items() if _is_given(config, field)}
     if any(words in text for words in _PUTS_LIGER) and not _has_liger_field(text):
         chosen.add(LIGER)

@@ -6,7 +6,7 @@ from itertools import compress
 
 from ds_lint.memory import quantized
 from ds_lint.memory.band import exactly
-from ds_lint.memory.partition import part, partitions, persistent, share, sub_groups
+from ds_lint.memory.partition import padded, part, partitions, parts, persistent, share, sub_groups
 from ds_lint.memory.placed import Amount, Placed, amount
 from ds_lint.memory.remembered import OF_A_BATCH, remembered
 from ds_lint.memory.swapping import SWAPPED, aligned
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def parameters(setup: TrainingSetup) -> Placed:
     """What one rank holds of the parameters between two steps."""
     if setup.stage < 3:
-        padded = amount(share(setup) * (setup.ranks if setup.stage or setup.uses_bf16_optimizer else 1), setup.width)
+        held = amount(padded(setup) if setup.stage or setup.uses_bf16_optimizer else share(setup), setup.width)
         frozen = quantized.stored(setup, ((one, one.size) for one in setup.tensors if not one.is_trained))
-        return Placed(gpu=padded.plus(quantized.doubted(setup, frozen)).plus(quantized.beside(setup)))
+        return Placed(gpu=held.plus(quantized.doubted(setup, frozen)).plus(quantized.beside(setup)))
     kept = Placed(gpu=_whole(setup).plus(quantized.beside(setup)))
     found = _partitions(setup).plus(kept).plus(_second_partitions(setup))
     return Placed(*(quantized.doubted(setup, one) for one in found))
@@ -43,12 +43,12 @@ def _partitions(setup: TrainingSetup) -> Placed:
     held = partitions(setup)
     stored = amount(held, setup.width)
     if setup.weights is not None:
-        stored = quantized.stored(setup, ((one, part(one.size, setup.shards)) for one in setup.tensors))
+        stored = quantized.stored(setup, zip(setup.tensors, parts(setup, setup.tensors), strict=True))
     if setup.parameter_offload is None:
         return Placed(gpu=stored)
     if setup.parameter_offload.device == "cpu":
         return Placed(host=stored)
-    sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors]
+    sizes = parts(setup, setup.tensors)
     written = [size for size in sizes if _is_swapped(setup, size)]
     stay = held - sum(size for size in _beyond_the_host(setup) if _is_swapped(setup, size))
     blocks = sum(aligned(size, setup.width) for size in written)
@@ -66,7 +66,7 @@ def _beyond_the_host(setup: TrainingSetup) -> list[int]:
     reached (``_create_fp16_partitions_with_defragmentation``).
     """
     room = setup.parameter_offload.kept if setup.parameter_offload is not None else 0
-    sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors if not tensor.is_trained]
+    sizes = parts(setup, (tensor for tensor in setup.tensors if not tensor.is_trained))
     for group in sub_groups(setup):
         if group.size <= room:
             room -= group.size
@@ -81,11 +81,11 @@ def _whole(setup: TrainingSetup) -> Amount:
     One rank keeps no second copy, unless its partition lies on another device (``NoGatherHandle``): a run on a CPU has
     none, whatever is offloaded.
     """
-    ranks = setup.shards
-    tensors = compress(setup.tensors, persistent(setup))
-    whole = quantized.stored(setup, ((one, ranks * part(one.size, ranks)) for one in tensors))
-    if ranks > 1:
-        return whole
+    kept = list(compress(setup.tensors, persistent(setup)))
+    if setup.shards > 1:
+        sharded = ((one, setup.shards_of(one)) for one in kept)
+        return quantized.stored(setup, ((one, ranks * part(one.size, ranks)) for one, ranks in sharded if ranks > 1))
+    whole = quantized.stored(setup, ((one, one.size) for one in kept))
     return Placed(gpu=whole).at_the_most().gpu if setup.parameter_offload is not None else Amount()
 
 

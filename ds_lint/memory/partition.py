@@ -50,11 +50,18 @@ def part(size: int, ranks: int) -> int:
     return -(-size // ranks)
 
 
+def parts(setup: TrainingSetup, tensors: Iterable[Tensor]) -> list[int]:
+    """The part of each of these parameters that a rank has at stage 3; fewer ranks share those of experts."""
+    shards = setup.shards
+    if setup.part.degrees.experts == 1:
+        return [part(one.size, shards) for one in tensors]
+    return [part(one.size, setup.shards_of(one)) for one in tensors]
+
+
 @remembered(*OF_STATES, "optimizer")
 def partitions(setup: TrainingSetup) -> int:
     """The elements of the partitions of one rank at stage 3, of frozen parameters too."""
-    shards = setup.shards
-    return sum(part(tensor.size, shards) for tensor in setup.tensors)
+    return sum(parts(setup, setup.tensors))
 
 
 @remembered(*OF_STATES)
@@ -63,9 +70,13 @@ def share(setup: TrainingSetup) -> int:
     if setup.stage == 0 and not setup.uses_bf16_optimizer:
         return setup.trained_count
     if setup.stage == 3:
-        shards = setup.shards
-        return sum(part(tensor.size, shards) for tensor in setup.tensors if tensor.is_trained)
+        return sum(parts(setup, (tensor for tensor in setup.tensors if tensor.is_trained)))
     return sum(flat.share for flat in _flat_tensors(setup))
+
+
+def padded(setup: TrainingSetup) -> int:
+    """At stages 1 and 2, the elements of the flat tensors of all groups, with what pads them."""
+    return sum(flat.share * flat.ranks for flat in _flat_tensors(setup))
 
 
 def of_muon(setup: TrainingSetup) -> TrainingSetup:
@@ -167,12 +178,11 @@ def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
 @remembered(*OF_STATES)
 def _sizes_of_sub_groups(setup: TrainingSetup) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
-    shards, most = setup.shards, setup.sub_group
+    most = setup.sub_group
     for group in _groups(setup):
         sizes: list[int] = []
         together = 0
-        for tensor in group:
-            size = part(tensor.size, shards)
+        for size in parts(setup, group):
             sizes.append(size)
             together += size
             if together >= most:
@@ -185,7 +195,9 @@ def _sizes_of_sub_groups(setup: TrainingSetup) -> list[tuple[int, ...]]:
 class _Flat:
     """The flat tensor of one group of parameters: the place of each, and the share of a rank."""
 
-    def __init__(self, sizes: Iterable[int], ranks: int, alignment: int) -> None:
+    def __init__(self, sizes: Iterable[int], ranks: int, alignment: int, sharing: int = 1) -> None:
+        self.ranks = ranks
+        self.sharing = sharing  # ranks that follow each other, each with a tensor of its own
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.total = [0]  # of the sizes of the parameters before each
@@ -202,23 +214,24 @@ class _Flat:
         """The ranks with the first or the last element of a parameter, and those behind them."""
         places = (*self.starts, *(end - 1 for end in self.ends))
         ranks = {place // self.share for place in places if self.share}
-        return ranks | {rank + 1 for rank in ranks}
+        return {rank * self.sharing for rank in ranks | {rank + 1 for rank in ranks}}
 
     def _places(self, rank: int) -> tuple[int, int]:
-        """The first parameter in a rank's share, and the first one after it."""
+        """The first parameter in the share of a data-parallel rank, and the first one after it."""
         first = bisect.bisect_right(self.ends, rank * self.share)
         return first, max(first, bisect.bisect_left(self.starts, (rank + 1) * self.share))
 
     def untouched(self, rank: int) -> list[int]:
         """The sizes of the parameters that have no part in a rank's share."""
-        first, last = self._places(rank)
+        first, last = self._places(rank // self.sharing)
         sizes = [after - before for before, after in itertools.pairwise(self.total)]
         return sizes[:first] + sizes[last:]
 
     def touched(self, rank: int, *, pads: bool) -> int:
         """The elements of the parameters in a rank's share, and of what pads it between them and at the end."""
-        start, end = rank * self.share, (rank + 1) * self.share
-        first, last = self._places(rank)
+        place = rank // self.sharing
+        start, end = place * self.share, (place + 1) * self.share
+        first, last = self._places(place)
         if first >= last:
             return self.share if pads else 0
         whole = self.total[last] - self.total[first]
@@ -233,13 +246,11 @@ def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
     found = []
     for group in _groups(setup):
         sizes = [tensor.size for tensor in group]
+        sharing = setup.sharing(group[0])
+        ranks = setup.ranks // sharing
         if setup.is_round_robin:
-            sizes = list(
-                itertools.chain.from_iterable(
-                    sizes[rank :: setup.ranks] for rank in range(min(setup.ranks, len(sizes)))
-                )
-            )
-        found.append(_Flat(sizes, setup.ranks, alignment))
+            sizes = list(itertools.chain.from_iterable(sizes[rank::ranks] for rank in range(min(ranks, len(sizes)))))
+        found.append(_Flat(sizes, ranks, alignment, sharing))
     return found
 
 
@@ -256,6 +267,9 @@ def _groups(setup: TrainingSetup) -> list[list[Tensor]]:
         groups = [[one for one in tensors if _decays(one)], [one for one in tensors if not _decays(one)]]
     else:
         groups = [tensors]
+    if setup.part.degrees.experts > 1:  # those of experts are groups of their own, behind all others
+        of_experts = [[one for one in group if setup.sharing(one) > 1] for group in groups]
+        groups = [[one for one in group if setup.sharing(one) == 1] for group in groups] + of_experts
     return [group for group in groups if group]
 
 

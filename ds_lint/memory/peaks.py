@@ -48,6 +48,11 @@ class Peak(NamedTuple):
         """The bytes of one GPU."""
         return self.tensors.plus(self.allowance)
 
+    def least_times(self, factor: float) -> Peak:
+        """The same where the least of tensors and of the host is so much of it."""
+        tensors, node = (band._replace(least=band.least * factor) for band in (self.tensors, self.host))
+        return self._replace(tensors=tensors, host=node)
+
 
 def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak]:
     """The peaks of a run with these parts; ``live`` and ``activations`` are parts if they are known.
@@ -73,7 +78,7 @@ def peak(setup: TrainingSetup, moments: list[Moment], node: Band) -> Peak:
     for one in sums:
         highest = highest.at_least(one)
     likely = max(zip(sums, moments, strict=True), key=lambda pair: pair[0].likely)[1]
-    more = allowance(highest, setup.ranks)
+    more = allowance(highest, setup.world)
     return Peak(highest, more, node, likely | {"allowance": more})
 
 
@@ -276,7 +281,7 @@ def _node(setup: TrainingSetup, parts: Parts) -> Band:
 def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     """From the start to the first step: each rank loads the model, and stages 1 and 2 may copy it there."""
     processes = host.PROCESS
-    all_elements = setup.parameter_count
+    all_elements = setup.loaded_count
     saved = setup.checkpoint_width
     widths = setup.loaded_width or Band(0, saved or setup.width, FULL)  # 0 if the file stays mapped
     loaded = widths.times(all_elements)
@@ -298,7 +303,8 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
 
 def _gathered(setup: TrainingSetup) -> Band:
     """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
-    whole = quantized.whole(setup).bytes.most
+    # What other ranks hold of the model is as wide as what this one holds, at the most.
+    whole = quantized.whole(setup).bytes.most + (setup.saved_count - setup.parameter_count) * setup.width
     written = setup.ranks_per_node * share(setup) * FULL  # a tensor on the GPU is copied to be written
     is_on_gpu = setup.optimizer_offload is None
     found = Band(0, 0, written) if is_on_gpu else NOTHING

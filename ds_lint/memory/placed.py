@@ -35,6 +35,10 @@ class Placed(NamedTuple):
         """The same where it is not known whether it is there."""
         return Placed(*(Amount(*(Band(0, band.likely, band.most) for band in one)) for one in self))
 
+    def least_times(self, factor: float) -> Placed:
+        """The same where the least is so much of it."""
+        return Placed(*(Amount(*(band._replace(least=band.least * factor) for band in one)) for one in self))
+
     def plus(self, other: Placed) -> Placed:
         """Two of them together, place by place."""
         return Placed(self.gpu.plus(other.gpu), self.host.plus(other.host), self.nvme.plus(other.nvme))

@@ -50,6 +50,8 @@ def sizes(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, int] | 
                 break
     if any(not found.get(size) for size in _NEEDED):
         return None
+    if not any(isinstance(config.get(key), int) for key in KEYS["head_dim"]) and _is_worked_out(defaults):
+        found["head_dim"] = found["hidden"] // found["heads"]
     found.setdefault("head_dim", found["hidden"] // found["heads"])
     found.setdefault("intermediate", 4 * found["hidden"])
     found.setdefault("key_value_heads", found["heads"])
@@ -57,6 +59,12 @@ def sizes(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, int] | 
         expert = found.setdefault("expert_intermediate", found["intermediate"])
         found.setdefault("shared_intermediate", expert * found.get("shared_experts", 0))
     return found
+
+
+def _is_worked_out(defaults: dict[str, Any]) -> bool:
+    """Whether a class works the size of a head out of the other sizes if it is not given, by its own defaults."""
+    usual = {size: next((defaults[key] for key in KEYS[size] if key in defaults), 0) for size in (*_NEEDED, "head_dim")}
+    return bool(usual["head_dim"]) and usual["head_dim"] * usual["heads"] == usual["hidden"]
 
 
 def quantities(sizes: dict[str, int], micro_batch: int, sequence_length: int, rank: int = 0) -> dict[str, int]:

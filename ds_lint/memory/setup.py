@@ -13,8 +13,10 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import doubts, kernels, loading, packed, parallelism, partitioned
+from ds_lint.memory import divided, doubts, kernels, loading, packed, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
+from ds_lint.memory.divided import ModelPart
+from ds_lint.memory.experts import is_of_experts
 from ds_lint.memory.fsdp import settings as fsdp_settings
 from ds_lint.memory.kernels import Kernels
 from ds_lint.memory.remembered import by_tensors
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
     from ds_lint.memory.fsdp.sharding import FsdpSharding
+    from ds_lint.memory.parallelism import Degrees
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -85,8 +88,8 @@ class Offload(NamedTuple):
 class TrainingSetup(NamedTuple):
     """A training run in numbers. Sizes of buckets and thresholds are elements."""
 
-    tensors: tuple[Tensor, ...]  # in the order of the model
-    ranks: int
+    tensors: tuple[Tensor, ...]  # of the rank that holds most of the model, in the order of the model
+    ranks: int  # that share what each of them has of the model: the data-parallel ones
     nodes: int
     stage: int
     architecture: JsonObject  # the ``config.json`` of the model
@@ -119,6 +122,7 @@ class TrainingSetup(NamedTuple):
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    part: ModelPart = ModelPart()  # of the model that the tensors are
     sequence_ranks: int = 1  # among which each sequence is divided
     sequences: int = 1  # of a sample, which is a pair where answers are compared
     reference: bool | None = False  # a frozen copy of the model beside it; None if it is not known
@@ -177,9 +181,24 @@ class TrainingSetup(NamedTuple):
         """The ranks that share the states."""
         return min(self.mics, self.ranks) if self.mics and self.stage == 3 else self.ranks
 
+    def sharing(self, tensor: Tensor) -> int:
+        """The ranks that each have experts of their own in a parameter; 1 for any other."""
+        return self.part.degrees.experts if self.part.degrees.experts > 1 and is_of_experts(tensor) else 1
+
+    def shards_of(self, tensor: Tensor) -> int:
+        """The ranks that share the states of a parameter."""
+        return max(1, self.shards // self.sharing(tensor))
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether ranks have different layers; DeepSpeed takes stages 0 and 1 then (``PipelineEngine.__init__``)."""
+        return self.part.degrees.stages > 1
+
     @property
     def uses_bf16_optimizer(self) -> bool:
         """Whether BF16_Optimizer splits the master weights (``_do_optimizer_sanity_check`` of the engine)."""
+        if self.stage == 0 and self.part.stage is not None:
+            return self.dtype == "bf16" and self.accumulation_width in (None, self.width)
         if self.stage == 0:
             return self.dtype == "bf16" and self.splits_bf16_without_zero and self.accumulation_width in (None, 4)
         sums_in_full = self.accumulation_width == WIDTHS["fp32"]
@@ -188,7 +207,22 @@ class TrainingSetup(NamedTuple):
     @property
     def ranks_per_node(self) -> int:
         """The ranks of the node that has most of them."""
-        return -(-self.ranks // self.nodes)
+        return -(-self.world // self.nodes)
+
+    @property
+    def world(self) -> int:
+        """All ranks of the run."""
+        return self.ranks * self.part.degrees.of_a_copy
+
+    @property
+    def loaded_count(self) -> int:
+        """The elements that a rank loads: of the whole model, unless it builds the layers of its stage alone."""
+        return self.parameter_count if self.part.stages else self.saved_count
+
+    @property
+    def saved_count(self) -> int:
+        """The elements of the whole model."""
+        return self.part.whole or self.parameter_count
 
 
 def missing(config: Config) -> list[str]:
@@ -247,12 +281,15 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         **{name: bool(prepared.value(_ZERO, key, otherwise=usual[name])) for name, key in _SWITCHES.items()},
     }
     aligned = alignment.of(config.facts)
-    sequence_ranks = min(parallelism.sequence_ranks(config), ranks)
-    micro_batch, accumulation_steps = prepared.batch(ranks // sequence_ranks)
+    degrees, is_open = _degrees(config, sharding)
+    of_a_rank, data_ranks, part = divided.of_rank(parameters, model.config, degrees, ranks, is_open=is_open)
+    sequence_ranks = min(degrees.sequences, data_ranks)
+    micro_batch, accumulation_steps = prepared.batch(parallelism.ranks_that_count(part.degrees, ranks))
     found = TrainingSetup(
-        tensors=parameters,
-        ranks=ranks,
+        tensors=of_a_rank,
+        ranks=data_ranks,
         nodes=min(config.facts.nodes or 1, ranks),
+        part=part,
         stage=stage,
         dtype=prepared.dtype(),
         optimizer=prepared.optimizer(),
@@ -270,7 +307,9 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         accumulation_steps=accumulation_steps,
         micro_batch=config.facts.micro_batch or micro_batch,
         sequence_length=own_arguments.sequence_length(config.facts),
-        is_checkpointed=_is_checkpointed(config),
+        is_checkpointed=bool(kept)
+        if (kept := part.degrees.checkpointed_layers) is not None
+        else _is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
         adapters=_adapted_layers(config),
         sequence_ranks=sequence_ranks,
@@ -299,6 +338,28 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         stack=config.stack,
     )
     return found if sharding is None else _with_fsdp(found, sharding, config)
+
+
+def _degrees(config: Config, sharding: FsdpSharding | None) -> tuple[Degrees, bool]:
+    """The degrees of parallelism that are counted, and whether anything may divide the model in another way.
+
+    FSDP shards what tensor parallelism leaves of the model among the ranks of the other dimension of a mesh. What it
+    leaves is not known, so the model counts whole there.
+    """
+    found = parallelism.degrees(config)
+    is_open = parallelism.uncounted(config) is not None
+    if sharding is None:
+        return found, is_open
+    found = found._replace(tensors=max(found.tensors, parallelism.tensors_of_accelerate(config)))
+    return found, is_open or found.of_a_copy > 1 or found.experts > 1
+
+
+def with_model(setup: TrainingSetup, tensors: tuple[Tensor, ...], architecture: JsonObject) -> TrainingSetup:
+    """The same run with these parameters, which ranks share as they do those of the setup."""
+    tensors, ranks, part = divided.of_rank(
+        tensors, architecture, setup.part.degrees, setup.world, is_open=not setup.part.is_sure
+    )
+    return setup._replace(tensors=tensors, ranks=ranks, part=part, architecture=architecture)
 
 
 def _with_fsdp(found: TrainingSetup, sharding: FsdpSharding, config: Config) -> TrainingSetup:

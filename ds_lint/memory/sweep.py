@@ -116,6 +116,8 @@ def sweep(
         checkpointing = () if setup.is_checkpointed is None else (setup.is_checkpointed,)
     rows = []
     for combination in COMBINATIONS:
+        if setup.is_pipeline and combination.stage > 1:
+            continue
         is_chosen = is_config and combination == _of(setup)
         if setup.dtype == "fp16" and combination.stage == 0 and not is_chosen:
             continue  # DeepSpeed divides gradients by a loss scale that it never multiplied by (DS411)

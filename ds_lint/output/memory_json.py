@@ -74,7 +74,7 @@ def _least_ranks(answer: Answer) -> Json:
         return {"needs_at_least": None}
     setup = least.estimate.setup
     found = _advice(least, is_whole=not answer.left_out)
-    return {"needs_at_least": {"ranks": setup.ranks, "nodes": setup.nodes, **found}}
+    return {"needs_at_least": {"ranks": setup.world, "nodes": setup.nodes, **found}}
 
 
 def _unwritten(answer: Answer, assumed: tuple[str, ...]) -> Json:
@@ -159,8 +159,8 @@ def _band(band: Band) -> Json:
 
 def _setup(setup: TrainingSetup) -> Json:
     return {
-        "parameters": setup.parameter_count,
-        "ranks": setup.ranks,
+        "parameters": setup.saved_count,
+        "ranks": setup.world,
         "nodes": setup.nodes,
         "stage": setup.stage if setup.fsdp is None else None,
         **({"fsdp": _fsdp(setup.fsdp, setup)} if setup.fsdp is not None else {}),
@@ -171,6 +171,7 @@ def _setup(setup: TrainingSetup) -> Json:
         "micro_batch": setup.micro_batch,
         "sequence_length": setup.sequence_length,
         "activation_checkpointing": setup.is_checkpointed,
+        **_parallelism(setup),
         **({"quantization": _quantization(setup.weights)} if setup.weights is not None else {}),
     }
 
@@ -192,6 +193,20 @@ def _fsdp(sharding: FsdpSharding, setup: TrainingSetup) -> Json:
         "offload": "cpu" if sharding.offloads else None,
         "wrap_policy": sharding.policy,
     }
+
+
+def _parallelism(setup: TrainingSetup) -> Json:
+    """The degrees of parallelism beside ZeRO's, if anything is divided."""
+    degrees, stage = setup.part.degrees, setup.part.stage
+    found = {
+        "tensors": degrees.tensors,
+        "stages": degrees.stages,
+        "sequences": setup.sequence_ranks,
+        "experts": degrees.experts,
+    }
+    if max(found.values()) == 1:
+        return {}
+    return {"parallelism": found | {"stage": stage.number if stage is not None else None}}
 
 
 def _offload(offload: Offload | None) -> str | None:

@@ -270,7 +270,7 @@ def _known(answer: Answer) -> Iterator[tuple[str, str]]:
     yield "GPU", answer.gpu_name or "not known"
     if there.host is not None:
         yield "host memory", in_units(there.host)
-    yield "ranks", f"{setup.ranks:,}"
+    yield "ranks", f"{setup.world:,}"
     yield "nodes", f"{setup.nodes:,}"
     yield "optimizer", setup.optimizer or "not known"
     yield "micro batch", _or_unknown(setup.micro_batch)

@@ -110,16 +110,30 @@ def shown(band: Band) -> str:
 def setup_in_words(setup: TrainingSetup) -> str:
     """What decides about the figures, apart from the model."""
     nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
-    ranks = f"{counted(setup.ranks, 'rank')}{nodes}"
+    ranks = f"{counted(setup.world, 'rank')}{nodes}"
     if setup.fsdp is not None:
-        return ", ".join([_fsdp_in_words(setup.fsdp), setup.dtype, *_optimizer(setup), ranks])
+        return ", ".join([_fsdp_in_words(setup.fsdp), setup.dtype, *_optimizer(setup), ranks, *_parallelism(setup)])
     offloads = [
         f"{what} offload to {'CPU' if where.device == 'cpu' else 'NVMe'}"
         for what, where in (("optimizer", setup.optimizer_offload), ("parameter", setup.parameter_offload))
         if where is not None
     ]
     stage = " with ".join([f"ZeRO stage {setup.stage}", *([" and ".join(offloads)] if offloads else [])])
-    return ", ".join([stage, setup.dtype, *_optimizer(setup), ranks])
+    return ", ".join([stage, setup.dtype, *_optimizer(setup), ranks, *_parallelism(setup)])
+
+
+def _parallelism(setup: TrainingSetup) -> Iterator[str]:
+    """The degrees of parallelism beside ZeRO's."""
+    degrees, stage = setup.part.degrees, setup.part.stage
+    place = f" (stage {stage.number + 1} of {stage.stages})" if stage is not None else ""
+    for name, size in (
+        ("tensor parallelism", f"{degrees.tensors}"),
+        ("pipeline parallelism", f"{degrees.stages}{place}"),
+        ("sequence parallelism", f"{setup.sequence_ranks}"),
+        ("expert parallelism", f"{degrees.experts}"),
+    ):
+        if size != "1":
+            yield f"{name} {size}"
 
 
 def _fsdp_in_words(sharding: FsdpSharding) -> str:
@@ -142,7 +156,7 @@ def about(answer: Answer) -> str:
     if answer.assumed is None:
         return setup_in_words(setup)
     nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
-    known = [f"{counted(setup.ranks, 'rank')}{nodes}", setup.dtype, *_optimizer(setup), *_samples(setup)]
+    known = [f"{counted(setup.world, 'rank')}{nodes}", setup.dtype, *_optimizer(setup), *_samples(setup)]
     return "; ".join(filter(None, (*known, _of_gpu(answer), _of_host(answer))))
 
 
@@ -387,12 +401,12 @@ def _needed(answer: Answer) -> str:
     how = ", ".join(change.words for change in least.changes[:-1])
     if not answer.capacity.is_in_reach(least.estimate, "likely"):
         return (
-            f"Nothing makes it fit: on {setup.ranks:,} such GPUs{f' with {how}' if how else ''}, each still likely "
+            f"Nothing makes it fit: on {setup.world:,} such GPUs{f' with {how}' if how else ''}, each still likely "
             f"takes {shown(least.estimate.gpu_bytes)}."
         )
     nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
     return (
-        f"Nothing within reach makes it fit. It likely needs {setup.ranks:,} such GPUs{nodes}"
+        f"Nothing within reach makes it fit. It likely needs {setup.world:,} such GPUs{nodes}"
         f"{f' with {how}' if how else ''}: {shown(least.estimate.gpu_bytes)} per GPU."
     )
 

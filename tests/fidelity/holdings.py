@@ -163,9 +163,19 @@ def _take_quantized(facts: Facts, case: Case) -> None:
     facts.lora = Adapters(case.lora["r"], tuple(case.lora["target_modules"]))
 
 
-def differences(case: Case, held: Held) -> list[str]:
+def setup_of_model(case: Case) -> TrainingSetup:
+    """The setup that ds-lint reads from the config and the ``config.json`` of the model, however ranks share it."""
+    facts = Facts(world_size=case.ranks)
+    facts.model = Model("", case.model_config)
+    document = documents.from_bytes(json.dumps(case.deepspeed_config).encode(), "config.json")
+    found = setup.of(config_of(document, target=INSTALLED, stack="deepspeed", facts=facts))
+    assert found is not None
+    return found._replace(uses_zero_init=case.zero_init)
+
+
+def differences(case: Case, held: Held, setup: TrainingSetup | None = None) -> list[str]:
     """What ds-lint says otherwise than the engine, of each kind of states, in words."""
-    setup = setup_of(case, held.tensors)
+    setup = setup or setup_of(case, held.tensors)
     said = states.of(setup)
     said["buckets"] = said["buckets"].plus(Placed(host=host.buffers(setup)))
     found = {kind: held.elements(kind) for kind in KINDS}

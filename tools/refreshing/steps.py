@@ -86,6 +86,9 @@ INSTALLED = (
     Step("Activations", ("tools.activations", "--changed"),
          _named("schemas/activations.json", "transformers", "torch", "peft"), "schemas/activations.json",
          is_checked=True),
+    Step("Tensor parallelism", ("tools.tensor_parallel",),
+         _named("schemas/tensor_parallel.json", "deepspeed", "transformers"), "schemas/tensor_parallel.json",
+         is_checked=True),
 )  # fmt: skip
 
 # With the newest releases that were read.

@@ -195,19 +195,20 @@ def _more_ranks(setup: TrainingSetup, sharding: FsdpSharding) -> Iterator[SetupC
     if sharding.strategy == "NO_SHARD":
         return
     on_node = max(setup.ranks_per_node, USUAL_ON_NODE)
-    ranks = setup.ranks * 2
-    while ranks <= setup.ranks * _MOST_TIMES:
+    ranks = setup.world * 2
+    while ranks <= setup.world * _MOST_TIMES:
         nodes = max(setup.nodes, -(-ranks // on_node))
         on_nodes = f" on {nodes} nodes" if nodes > 1 else ""
         writes = [Write("launch", "world_size", ranks)]
         if nodes != setup.nodes:
             writes.append(Write("launch", "nodes", nodes))
-        words = f"{ranks} ranks{on_nodes} instead of {setup.ranks}"
+        words = f"{ranks} ranks{on_nodes} instead of {setup.world}"
         price = (
-            Price("hardware", "1 more GPU" if ranks == setup.ranks + 1 else f"{ranks - setup.ranks} more GPUs"),
+            Price("hardware", "1 more GPU" if ranks == setup.world + 1 else f"{ranks - setup.world} more GPUs"),
             Price("result", "the batch grows with the ranks unless accumulation steps become fewer"),
         )
-        yield SetupChange(words, setup._replace(ranks=ranks, nodes=nodes), tuple(writes), price)
+        made = setup._replace(ranks=ranks // setup.part.degrees.of_a_copy, nodes=nodes)
+        yield SetupChange(words, made, tuple(writes), price)
         ranks *= 2
 
 

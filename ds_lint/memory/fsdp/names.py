@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ds_lint.semantics.fsdp_arguments import fsdp_arguments
 
 if TYPE_CHECKING:
-    from ds_lint.memory.advice import Advice, Write
+    from ds_lint.memory.advice import Advice
+    from ds_lint.memory.changes import Write
     from ds_lint.semantics.config import Config
 
 _OF_TRAINER = {  # among the training arguments; those of other names there
