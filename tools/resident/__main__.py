@@ -1,0 +1,189 @@
+"""Write ``tools/resident/measured.json``: what training runs on CPU ranks take of the memory of their host.
+
+    python -m tools.resident                  # all runs
+    python -m tools.resident 'offload'        # the runs whose name has this, beside those that the file has
+
+Run it as root in an environment that has torch, transformers and DeepSpeed, on a machine with libaio and 12 GB of free
+memory. Each rank is a process of its own, in a cgroup of its run. The kernel counts: what a rank has for itself and what
+no file backs (``anonymous``), the pages of files and of ``/dev/shm`` that it has mapped, what is page-locked, and in
+``proportional`` the pages of several processes by the share of each. ``node_anonymous`` is the most that all ranks have
+at once in a phase, looked at every 10 ms. ``cgroup`` is the most that the kernel charges to the run, with the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tools.resident.cgroup import Cgroup
+from tools.resident.runs import NVME, RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STORE = Path(__file__).parent / "measured.json"
+PROGRAM = Path(__file__).parent / "rank.py"
+ROOT = Path(__file__).parents[2]
+_LIBRARIES = ("torch", "transformers", "deepspeed", "accelerate")
+_EVERY = 0.01  # seconds
+_LONGEST = 600  # seconds of a run
+_KEPT = ("most", "anonymous", "file", "shared", "locked", "proportional", "private_clean", "private_dirty")
+
+
+class Watch(threading.Thread):
+    """What the processes of a run and their children have at once, again and again."""
+
+    def __init__(self, cgroup: Cgroup, ranks: list[int]) -> None:
+        super().__init__(daemon=True)
+        self.cgroup, self.ranks = cgroup, ranks
+        self.seen: list[tuple[float, int, int]] = []  # when, anonymous bytes, bytes of files in /dev/shm
+        self.is_over = threading.Event()
+
+    def run(self) -> None:
+        """Look until it is over."""
+        while not self.is_over.wait(_EVERY):
+            anonymous = sum(map(_anonymous, self.cgroup.processes() or self.ranks))
+            self.seen.append((time.monotonic(), anonymous, _used_shared_memory()))
+
+    def most(self, began: float, ended: float) -> tuple[int, int]:
+        """The most between two moments."""
+        within = [one for one in self.seen if began <= one[0] <= ended]
+        return max((one[1] for one in within), default=0), max((one[2] for one in within), default=0)
+
+
+def _anonymous(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:  # it has ended
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+
+
+def _used_shared_memory() -> int:
+    status = os.statvfs("/dev/shm")
+    return (status.f_blocks - status.f_bfree) * status.f_frsize
+
+
+def measured(run: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What a run takes in each phase."""
+    job = json.loads(json.dumps(run).replace(f'"{NVME}"', json.dumps(str(folder / "nvme"))))
+    if run["files"] is not None:
+        job["folder"] = str(_saved(run, folder))
+    job["output"] = str(folder / "output")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    before = _used_shared_memory()
+    with Cgroup(f"ds-lint-resident-{os.getpid()}") as cgroup:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, str(PROGRAM), json.dumps(job)],
+                env=_environment(run, rank, port),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=cgroup.enter,  # noqa: PLW1509 - writes to a file
+            )
+            for rank in range(run["ranks"])
+        ]
+        watch = Watch(cgroup, [one.pid for one in processes])
+        watch.start()
+        texts = _ended(processes)
+        watch.is_over.set()
+        watch.join()
+        whole = cgroup.most()
+    shutil.rmtree(folder / "output", ignore_errors=True)
+    shutil.rmtree(folder / "nvme", ignore_errors=True)
+    answers = [json.loads(text.splitlines()[-1])["phases"] for text in texts]
+    phases: dict[str, Any] = {}
+    for ends in zip(*answers, strict=True):
+        node, shared = watch.most(min(one["began"] for one in ends), max(one["ended"] for one in ends))
+        ranks = [{name: one[name] for name in _KEPT if name in one} for one in ends]
+        node = max(node, sum(one["anonymous"] for one in ranks))
+        phases[ends[0]["phase"]] = {"node_anonymous": node, "in_dev_shm": max(0, shared - before), "ranks": ranks}
+    return {**run, "cgroup": whole, "phases": phases}
+
+
+def _environment(run: dict[str, Any], rank: int, port: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        **{"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+        **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(run["ranks"])},
+        **{"LOCAL_SIZE": str(run["ranks"]), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+        **run.get("environment", {}),
+    }
+
+
+def _ended(processes: list[subprocess.Popen[str]]) -> list[str]:
+    """What the ranks printed; raises RuntimeError if one of them fails."""
+    texts: list[str] = []
+    try:
+        for process in processes:
+            out, errors = process.communicate(timeout=_LONGEST)
+            if process.returncode != 0:
+                raise RuntimeError(errors[-3000:])
+            texts.append(out)
+    finally:
+        for process in processes:
+            process.kill()
+    return texts
+
+
+def _saved(run: dict[str, Any], folder: Path) -> Path:
+    """The model of a run on the disk, as ``safetensors bfloat16``, ``bin float32`` or ``one bin bfloat16``."""
+    place = folder / run["files"].replace(" ", "-")
+    if not place.exists():
+        subprocess.run(
+            [sys.executable, "-m", "tools.resident.files", run["files"], json.dumps(run["model"]), str(place)],
+            check=True,
+            cwd=ROOT,
+        )
+    return place
+
+
+def _wanted(words: list[str]) -> Iterator[dict[str, Any]]:
+    yield from (run for run in RUNS if not words or any(word in run["name"] for word in words))
+
+
+def main() -> None:
+    """Measure the runs that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    names = parser.parse_args().names
+    known = json.loads(STORE.read_text(encoding="utf-8"))["runs"] if STORE.exists() and names else []
+    runs = list(_wanted(names))
+    found = [one for one in known if not any(one["name"] == run["name"] for run in runs)]
+    with tempfile.TemporaryDirectory(prefix="ds-lint-resident-") as folder:
+        for number, run in enumerate(runs, 1):
+            began = time.monotonic()
+            try:
+                found.append(measured(run, Path(folder)))
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                sys.stderr.write(f"{error}\n")
+            words = f"{number} of {len(runs)}: {run['name']}, stage {run['config']['zero_optimization']['stage']}"
+            sys.stderr.write(f"{words}, {run['ranks']} ranks, {time.monotonic() - began:.0f} s\n")
+            _write(found)
+
+
+def _write(runs: list[dict[str, Any]]) -> None:
+    about = {"date": dt.datetime.now(dt.timezone.utc).date().isoformat(), "kernel": os.uname().release}
+    libraries = {name: version(name) for name in _LIBRARIES}
+    rows = ",\n".join(f"  {json.dumps(run)}" for run in runs)
+    text = f'{{\n "measured": {json.dumps({**about, "libraries": libraries})},\n "runs": [\n{rows}\n ]\n}}\n'
+    STORE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
