@@ -34,8 +34,10 @@ def rounding(setup: TrainingSetup) -> Band:
     """What page-locked buffers take more than they hold.
 
     torch takes the next power of two, and keeps the blocks that are given back. ``least`` is 0: a setting of torch
-    (``pinned_max_round_threshold_mb``) and other backends do without.
+    (``pinned_max_round_threshold_mb``) and other backends do without, as DeepSpeed's own does.
     """
+    if setup.pins_natively:
+        return NOTHING
     more = sum(_block(size) - size for size in _page_locked(setup)) + sum(_block(size) for size in _given_back(setup))
     return Band(0, more, more) if more else NOTHING
 

@@ -57,6 +57,7 @@ _NUMBERS = {  # of ``zero_optimization``, by their names in a setup, which has w
     "sub_group": "sub_group_size",
     "hpz": "zero_hpz_partition_size",
 }
+_PINNED_BY = "DS_PIN_MEMORY_BACKEND"
 _SWITCHES = {
     "contiguous_gradients": "contiguous_gradients",
     "is_round_robin": "round_robin_gradients",
@@ -119,6 +120,9 @@ class TrainingSetup(NamedTuple):
     keeps_all_activations: bool = False  # sequences have the assumed length, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
+    maps_pickled_files: bool = True  # .bin files are mapped as they are loaded, and not read
+    rank_0_reads: bool = True  # at stage 3 with zero.Init, the others take only names and shapes from the files
+    pins_natively: bool = False  # DeepSpeed's own page-locked memory, which is not rounded up
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
     zero_init_way: str = "deepspeed.zero.Init()"  # what to write in the script so that it does
     gathers_on_save: bool = False
@@ -254,6 +258,9 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         architecture=model.config,
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
+        maps_pickled_files=config.knowledge.stack_does("pickled-checkpoints-are-mapped"),
+        rank_0_reads=config.knowledge.stack_does("rank-0-alone-reads-at-stage-3"),
+        pins_natively=_pins_natively(config),
         uses_zero_init=partitioned.uses_zero_init(config),
         zero_init_way=partitioned.way(config),
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
@@ -263,6 +270,12 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         stack=config.stack,
     )
+
+
+def _pins_natively(config: Config) -> bool:
+    """Whether DeepSpeed locks pages itself (``get_active_native_pinned_memory`` in ``deepspeed/utils/pin_memory.py``)."""
+    launch = config.facts.launch
+    return launch is not None and (launch.launch.environment.get(_PINNED_BY) or "").lower() == "native"
 
 
 def _is_checkpointed(config: Config) -> bool | None:

@@ -3,11 +3,11 @@
     python -m tools.resident                  # all runs
     python -m tools.resident 'offload'        # the runs whose name has this, beside those that the file has
 
-Run it as root in an environment that has torch, transformers and DeepSpeed, on a machine with libaio and 12 GB of free
-memory. Each rank is a process of its own, in a cgroup of its run. The kernel counts: what a rank has for itself and what
-no file backs (``anonymous``), the pages of files and of ``/dev/shm`` that it has mapped, what is page-locked, and in
-``proportional`` the pages of several processes by the share of each. ``node_anonymous`` is the most that all ranks have
-at once in a phase, looked at every 10 ms. ``cgroup`` is the most that the kernel charges to the run, with the page cache.
+Run it as root in an environment that has torch, transformers and DeepSpeed, on a machine with 12 GB of free memory, with
+DS_ACCELERATOR=cpu. The ranks are forked from a process that has imported the libraries; what an import takes counts for
+each of them, as if each had imported them. The kernel counts the pages of a rank that no file backs (``anonymous``), and
+those of files and of ``/dev/shm`` that it has mapped. ``node_anonymous`` is the most that all ranks have at once in a
+phase, looked at every 10 ms. ``cgroup`` is the most that is charged to the run, with the page cache and without imports.
 """
 
 from __future__ import annotations
@@ -17,29 +17,36 @@ import datetime as dt
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import deepspeed  # noqa: F401 - the ranks are forked from this process
+import torch
+import transformers
+
+from tools.resident import rank as rank_program
 from tools.resident.cgroup import Cgroup
-from tools.resident.runs import NVME, RUNS
+from tools.resident.rank import COUNTED
+from tools.resident.runs import MODEL, NVME, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STORE = Path(__file__).parent / "measured.json"
-PROGRAM = Path(__file__).parent / "rank.py"
 ROOT = Path(__file__).parents[2]
 _LIBRARIES = ("torch", "transformers", "deepspeed", "accelerate")
+_SMALL = {**MODEL, "vocab_size": 100, "hidden_size": 24, "intermediate_size": 24, "num_hidden_layers": 1}
 _EVERY = 0.01  # seconds
-_LONGEST = 600  # seconds of a run
-_KEPT = ("most", "anonymous", "file", "shared", "locked", "proportional", "private_clean", "private_dirty")
+_LONGEST = 400  # seconds of a run
 
 
 class Watch(threading.Thread):
@@ -87,58 +94,69 @@ def measured(run: dict[str, Any], folder: Path) -> dict[str, Any]:
         port = free.getsockname()[1]
     before = _used_shared_memory()
     with Cgroup(f"ds-lint-resident-{os.getpid()}") as cgroup:
-        processes = [
-            subprocess.Popen(
-                [sys.executable, str(PROGRAM), json.dumps(job)],
-                env=_environment(run, rank, port),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                preexec_fn=cgroup.enter,  # noqa: PLW1509 - writes to a file
-            )
-            for rank in range(run["ranks"])
-        ]
-        watch = Watch(cgroup, [one.pid for one in processes])
+        outputs = [folder / f"rank{rank}" for rank in range(run["ranks"])]
+        processes = [_forked(job, rank, port, cgroup, output) for rank, output in enumerate(outputs)]
+        watch = Watch(cgroup, processes)
         watch.start()
-        texts = _ended(processes)
+        _wait(processes, outputs)
         watch.is_over.set()
         watch.join()
         whole = cgroup.most()
     shutil.rmtree(folder / "output", ignore_errors=True)
     shutil.rmtree(folder / "nvme", ignore_errors=True)
-    answers = [json.loads(text.splitlines()[-1])["phases"] for text in texts]
+    answers = [json.loads(output.read_text(encoding="utf-8").splitlines()[-1]) for output in outputs]
     phases: dict[str, Any] = {}
     for ends in zip(*answers, strict=True):
         node, shared = watch.most(min(one["began"] for one in ends), max(one["ended"] for one in ends))
-        ranks = [{name: one[name] for name in _KEPT if name in one} for one in ends]
+        ranks = [{name: one[name] for name in COUNTED} for one in ends]
         node = max(node, sum(one["anonymous"] for one in ranks))
         phases[ends[0]["phase"]] = {"node_anonymous": node, "in_dev_shm": max(0, shared - before), "ranks": ranks}
     return {**run, "cgroup": whole, "phases": phases}
 
 
-def _environment(run: dict[str, Any], rank: int, port: int) -> dict[str, str]:
-    return {
-        **os.environ,
-        **{"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
-        **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(run["ranks"])},
-        **{"LOCAL_SIZE": str(run["ranks"]), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
-        **run.get("environment", {}),
-    }
+def _forked(job: dict[str, Any], rank: int, port: int, cgroup: Cgroup, output: Path) -> int:
+    """A rank, which writes what it takes as its last line."""
+    process = os.fork()
+    if process:
+        return process
+    cgroup.enter()
+    os.environ.update(
+        {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(job["ranks"]), "LOCAL_SIZE": str(job["ranks"])}
+    )
+    os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **job.get("environment", {})})
+    with output.open("w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        status = 1
+        try:
+            found = rank_program.train(job)
+            sys.stdout.flush()
+            file.write(f"\n{json.dumps(found)}\n")
+            file.flush()
+            status = 0
+        except BaseException:  # noqa: BLE001 - the process ends here
+            traceback.print_exc()
+            sys.stderr.flush()
+        os._exit(status)  # what a library does at its end is not measured
 
 
-def _ended(processes: list[subprocess.Popen[str]]) -> list[str]:
-    """What the ranks printed; raises RuntimeError if one of them fails."""
-    texts: list[str] = []
-    try:
-        for process in processes:
-            out, errors = process.communicate(timeout=_LONGEST)
-            if process.returncode != 0:
-                raise RuntimeError(errors[-3000:])
-            texts.append(out)
-    finally:
-        for process in processes:
-            process.kill()
-    return texts
+def _wait(processes: list[int], outputs: list[Path]) -> None:
+    """Wait for all ranks; raises RuntimeError if one of them fails, or takes too long."""
+    left, began = set(processes), time.monotonic()
+    why = ""
+    while left:
+        for process in list(left):
+            done, status = os.waitpid(process, os.WNOHANG)
+            if done:
+                left.discard(process)
+                if status and not why:
+                    why = outputs[processes.index(process)].read_text(encoding="utf-8", errors="replace")[-3000:]
+        if why or time.monotonic() - began > _LONGEST:
+            for process in left:
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+            raise RuntimeError(why or "a run takes too long")
+        time.sleep(0.05)
 
 
 def _saved(run: dict[str, Any], folder: Path) -> Path:
@@ -166,11 +184,13 @@ def main() -> None:
     runs = list(_wanted(names))
     found = [one for one in known if not any(one["name"] == run["name"] for run in runs)]
     with tempfile.TemporaryDirectory(prefix="ds-lint-resident-") as folder:
+        torch.set_num_threads(1)
+        transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**_SMALL))  # imports its modules
         for number, run in enumerate(runs, 1):
             began = time.monotonic()
             try:
                 found.append(measured(run, Path(folder)))
-            except (RuntimeError, subprocess.TimeoutExpired) as error:
+            except RuntimeError as error:
                 sys.stderr.write(f"{error}\n")
             words = f"{number} of {len(runs)}: {run['name']}, stage {run['config']['zero_optimization']['stage']}"
             sys.stderr.write(f"{words}, {run['ranks']} ranks, {time.monotonic() - began:.0f} s\n")
