@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.memory.shared_memory import may_be_too_small
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, Terminal
 from ds_lint.output.text import counted, visible, width_of, wrap
 from ds_lint.source.spelling import as_json
@@ -226,8 +227,20 @@ def _verdict(answer: Answer, terminal: Terminal) -> Iterator[str]:
         first, *more = wrap(f"{word}: {rest}", terminal.width, taken=0, indent=2)
         yield terminal.paint(word, style) + first[len(word) :]
         yield from more
+    yield from _of_shared_memory(answer, terminal)
     for note in answer.left_out:
         yield from wrap(f"not included: {note}", terminal.width, taken=0, indent=2)
+
+
+def _of_shared_memory(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    """That /dev/shm may be too small, although the host has the memory."""
+    room, needed = answer.capacity.shared, answer.estimate.host["shared_memory"].bytes
+    if room is None or not may_be_too_small(room, needed):
+        return
+    word, rest = "may not fit", f"/dev/shm has {in_units(room)}, and NCCL takes {shown(needed)} of it"
+    first, *more = wrap(f"{word}: {rest}", terminal.width, taken=0, indent=2)
+    yield terminal.paint(word, SEVERITY["warning"]) + first[len(word) :]
+    yield from more
 
 
 def _of_gpu(answer: Answer) -> str:

@@ -19,7 +19,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,6 +32,7 @@ import deepspeed  # noqa: F401 - the ranks are forked from this process
 import torch
 import transformers
 
+from tools.resident import files
 from tools.resident import rank as rank_program
 from tools.resident.cgroup import Cgroup
 from tools.resident.rank import COUNTED
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STORE = Path(__file__).parent / "measured.json"
-ROOT = Path(__file__).parents[2]
 _LIBRARIES = ("torch", "transformers", "deepspeed", "accelerate")
 _SMALL = {**MODEL, "vocab_size": 100, "hidden_size": 24, "intermediate_size": 24, "num_hidden_layers": 1}
 _EVERY = 0.01  # seconds
@@ -163,11 +162,11 @@ def _saved(run: dict[str, Any], folder: Path) -> Path:
     """The model of a run on the disk, as ``safetensors bfloat16``, ``bin float32`` or ``one bin bfloat16``."""
     place = folder / run["files"].replace(" ", "-")
     if not place.exists():
-        subprocess.run(
-            [sys.executable, "-m", "tools.resident.files", run["files"], json.dumps(run["model"]), str(place)],
-            check=True,
-            cwd=ROOT,
-        )
+        process = os.fork()  # so that this one does not keep what it takes
+        if not process:
+            files.write(run["files"], run["model"], place)
+            os._exit(0)
+        os.waitpid(process, 0)
     return place
 
 
