@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # What a process takes beside its part of the run. The least is what the kernel counts for imports of torch, DeepSpeed and
 # transformers alone (tools/resident); with a CUDA context and its libraries, it is about 2 GiB
 # (https://github.com/pytorch/pytorch/issues/113326), and more with data workers and older CUDA, which loads all kernels.
-PROCESS = Band(0.25 * GIB, 2.0 * GIB, 3.4 * GIB)
+PROCESS = Band(0.2 * GIB, 2.0 * GIB, 3.4 * GIB)
 
 
 def buffers(setup: TrainingSetup) -> Amount:

@@ -77,11 +77,14 @@ def _loaded_in_partitions(setup: TrainingSetup, parts: Parts) -> Band:
 
 
 def _gathered(setup: TrainingSetup) -> Band:
-    """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
+    """What a save takes: the whole model on rank 0, then the optimizer states of each rank as they are written.
+
+    Below stage 3, rank 0 copies the model to write it (``clone_tensors_for_torch_save``); at stage 3 only if weights
+    are gathered, and writing them may take them once more. Of the states, one tensor after the other comes from the GPU.
+    """
     whole = setup.parameter_count * setup.width
-    written = setup.ranks_per_node * share(setup) * FULL  # a tensor on the GPU is copied to be written
-    is_on_gpu = setup.optimizer_offload is None
-    found = Band(0, 0, written) if is_on_gpu else NOTHING
-    if setup.stage == 3 and setup.gathers_on_save:
-        return found.plus(Band(whole, whole, 2 * whole))
-    return found.plus(Band(0, 0, whole))
+    written = setup.ranks_per_node * share(setup) * FULL if setup.optimizer_offload is None else 0
+    found = Band(0, 0, written)
+    if setup.stage == 3:
+        return found.at_least(Band(whole, whole, 2 * whole)) if setup.gathers_on_save else found
+    return found.at_least(Band(0, 0, whole))
