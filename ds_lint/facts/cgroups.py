@@ -87,9 +87,10 @@ def _mount(kind: str) -> tuple[str, str] | None:
     for line in _text(_MOUNTS).splitlines():
         before, _, behind = line.partition(" - ")
         fields, about = before.split(), behind.split()
-        if len(fields) > 4 and len(about) > 2 and about[0] == kind:  # noqa: PLR2004 - root and mount point
-            if kind == "cgroup2" or "memory" in about[2].split(","):
-                return fields[3], fields[4]
+        if len(fields) <= 4 or len(about) <= 2 or about[0] != kind:
+            continue
+        if kind == "cgroup2" or "memory" in about[2].split(","):
+            return fields[3], fields[4]  # the root and the mount point
     return None
 
 

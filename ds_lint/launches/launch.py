@@ -42,12 +42,12 @@ class Launch(NamedTuple):
     on: variables, parameters, substitutions. ``loose`` are those words behind the program that may be options, and
     ``loose_before`` is what those before it depend on. ``environment`` are the variables that the script exports. Paths
     are as the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are
-    the bytes of each node that the job asks for, or its container may use, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
-    ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words
-    behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
-    or a script with it. ``set_in`` are the other files that set variables of the environment, by their names, and
-    ``container`` is the container around it. ``own_words`` are those of
-    a launcher that starts a process for each GPU, before the script; ``behind`` those behind the program as they are,
+    the bytes of each node that the job asks for, or its container may use, and ``gpu`` is the kind of its GPUs, as the
+    cluster calls it. ``redirections`` are those of the command if an option is taken for the file of one, and
+    ``cut_off`` the words behind the command that the shell takes for another one. ``around`` is the ``srun`` or
+    ``mpirun`` that runs a text or a script with it. ``set_in`` are the other files that set variables of the
+    environment, by their names, and ``container`` is the one around it. ``own_words`` are those of a launcher that
+    starts a process for each GPU, before the script; ``behind`` those behind the program as they are,
     each with what is known of it if it is unknown. ``shipped_by`` is the framework whose repository has the config
     that is named, if the project does not have it.
     """

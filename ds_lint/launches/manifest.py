@@ -139,7 +139,9 @@ def _of_compose(root: Node, text: str) -> Iterator[_ManifestCommand]:
         if not given:
             continue
         words = [_of_compose_word(word) for part in given for word in _words(part)]
-        yield _ManifestCommand(" ".join(words), _line(given[0], text), _environment(service.get("environment")), of_service(service))
+        yield _ManifestCommand(
+            " ".join(words), _line(given[0], text), _environment(service.get("environment")), of_service(service)
+        )
 
 
 def _of_compose_word(word: str) -> str:

@@ -80,7 +80,7 @@ def _gathered(setup: TrainingSetup) -> Band:
     """What a save takes: the whole model on rank 0, then the optimizer states of each rank as they are written.
 
     Below stage 3, rank 0 copies the model to write it (``clone_tensors_for_torch_save``); at stage 3 only if weights
-    are gathered, and writing them may take them once more. Of the states, one tensor after the other comes from the GPU.
+    are gathered, and writing may take them once more. Of the states, one tensor after the other comes from the GPU.
     """
     whole = setup.parameter_count * setup.width
     written = setup.ranks_per_node * share(setup) * FULL if setup.optimizer_offload is None else 0

@@ -29,6 +29,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
+_SHM = "/dev/shm"  # noqa: S108 - of the node
 _LABELS = {"live": "live parameters", "page_locked": "page-locked memory"}
 
 
@@ -237,7 +238,7 @@ def _of_shared_memory(answer: Answer, terminal: Terminal) -> Iterator[str]:
     room, needed = answer.capacity.shared, answer.estimate.host["shared_memory"].bytes
     if room is None or not may_be_too_small(room, needed):
         return
-    word, rest = "may not fit", f"/dev/shm has {in_units(room)}, and NCCL takes {shown(needed)} of it"
+    word, rest = "may not fit", f"{_SHM} has {in_units(room)}, and NCCL takes {shown(needed)} of it"
     first, *more = wrap(f"{word}: {rest}", terminal.width, taken=0, indent=2)
     yield terminal.paint(word, SEVERITY["warning"]) + first[len(word) :]
     yield from more

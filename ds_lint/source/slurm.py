@@ -93,7 +93,7 @@ class Allocation(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the job has its nodes for itself: it then gets all CPUs and GPUs that they have, whatever it requests.
+        """Whether the job has its nodes for itself: it gets all CPUs and GPUs that they have, whatever it requests.
 
         Memory is what it requests all the same, for each CPU or GPU that it gets.
         """

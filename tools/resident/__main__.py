@@ -3,11 +3,13 @@
     python -m tools.resident                  # all runs
     python -m tools.resident 'offload'        # the runs whose name has this, beside those that the file has
 
-Run it as root in an environment that has torch, transformers and DeepSpeed, on a machine with 12 GB of free memory, with
-DS_ACCELERATOR=cpu. The ranks are forked from a process that has imported the libraries; what an import takes counts for
-each of them, as if each had imported them. The kernel counts the pages of a rank that no file backs (``anonymous``), and
-those of files and of ``/dev/shm`` that it has mapped. ``node_anonymous`` is the most that all ranks have at once in a
-phase, looked at every 10 ms. ``cgroup`` is the most that is charged to the run, with the page cache and without imports.
+Run it as root in an environment that has torch, transformers and DeepSpeed, on a machine with 12 GB of free memory,
+with DS_ACCELERATOR=cpu, OMP_NUM_THREADS=1, and MALLOC_MMAP_THRESHOLD_=65536, with which what is freed goes back to the
+kernel: on a GPU, the allocator of torch has the small tensors of a step, and not the C library. The ranks are forked
+from a process that has imported the libraries; what an import takes counts for each of them, as if each had imported
+them. The kernel counts the pages of a rank that no file backs (``anonymous``), and those of files and of ``/dev/shm``
+that it has mapped. ``node_anonymous`` is the most that all ranks have at once in a phase, looked at every 10 ms.
+``cgroup`` is the most that is charged to the run, with the page cache and without imports.
 """
 
 from __future__ import annotations
@@ -54,19 +56,17 @@ class Watch(threading.Thread):
     def __init__(self, cgroup: Cgroup, ranks: list[int]) -> None:
         super().__init__(daemon=True)
         self.cgroup, self.ranks = cgroup, ranks
-        self.seen: list[tuple[float, int, int]] = []  # when, anonymous bytes, bytes of files in /dev/shm
+        self.seen: list[tuple[float, int]] = []  # when, and how many bytes
         self.is_over = threading.Event()
 
     def run(self) -> None:
         """Look until it is over."""
         while not self.is_over.wait(_EVERY):
-            anonymous = sum(map(_anonymous, self.cgroup.processes() or self.ranks))
-            self.seen.append((time.monotonic(), anonymous, _used_shared_memory()))
+            self.seen.append((time.monotonic(), sum(map(_anonymous, self.cgroup.processes() or self.ranks))))
 
-    def most(self, began: float, ended: float) -> tuple[int, int]:
+    def most(self, began: float, ended: float) -> int:
         """The most between two moments."""
-        within = [one for one in self.seen if began <= one[0] <= ended]
-        return max((one[1] for one in within), default=0), max((one[2] for one in within), default=0)
+        return max((taken for when, taken in self.seen if began <= when <= ended), default=0)
 
 
 def _anonymous(process: int) -> int:
@@ -75,11 +75,6 @@ def _anonymous(process: int) -> int:
     except OSError:  # it has ended
         return 0
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
-
-
-def _used_shared_memory() -> int:
-    status = os.statvfs("/dev/shm")
-    return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
 def measured(run: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -91,7 +86,6 @@ def measured(run: dict[str, Any], folder: Path) -> dict[str, Any]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    before = _used_shared_memory()
     with Cgroup(f"ds-lint-resident-{os.getpid()}") as cgroup:
         outputs = [folder / f"rank{rank}" for rank in range(run["ranks"])]
         processes = [_forked(job, rank, port, cgroup, output) for rank, output in enumerate(outputs)]
@@ -106,10 +100,10 @@ def measured(run: dict[str, Any], folder: Path) -> dict[str, Any]:
     answers = [json.loads(output.read_text(encoding="utf-8").splitlines()[-1]) for output in outputs]
     phases: dict[str, Any] = {}
     for ends in zip(*answers, strict=True):
-        node, shared = watch.most(min(one["began"] for one in ends), max(one["ended"] for one in ends))
+        node = watch.most(min(one["began"] for one in ends), max(one["ended"] for one in ends))
         ranks = [{name: one[name] for name in COUNTED} for one in ends]
         node = max(node, sum(one["anonymous"] for one in ranks))
-        phases[ends[0]["phase"]] = {"node_anonymous": node, "in_dev_shm": max(0, shared - before), "ranks": ranks}
+        phases[ends[0]["phase"]] = {"node_anonymous": node, "ranks": ranks}
     return {**run, "cgroup": whole, "phases": phases}
 
 
@@ -160,7 +154,7 @@ def _wait(processes: list[int], outputs: list[Path]) -> None:
 
 def _saved(run: dict[str, Any], folder: Path) -> Path:
     """The model of a run on the disk, as ``safetensors bfloat16``, ``bin float32`` or ``one bin bfloat16``."""
-    place = folder / run["files"].replace(" ", "-")
+    place: Path = folder / run["files"].replace(" ", "-")
     if not place.exists():
         process = os.fork()  # so that this one does not keep what it takes
         if not process:
@@ -184,7 +178,7 @@ def main() -> None:
     found = [one for one in known if not any(one["name"] == run["name"] for run in runs)]
     with tempfile.TemporaryDirectory(prefix="ds-lint-resident-") as folder:
         torch.set_num_threads(1)
-        transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**_SMALL))  # imports its modules
+        transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**_SMALL))  # for its imports
         for number, run in enumerate(runs, 1):
             began = time.monotonic()
             try:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from typing_extensions import Self
+
 _V1, _V2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
 
 
@@ -21,7 +23,7 @@ class Cgroup:
         self.is_v1 = _V1.is_dir()
         self.path = (_V1 if self.is_v1 else _V2) / name
 
-    def __enter__(self) -> Cgroup:
+    def __enter__(self) -> Self:
         with contextlib.suppress(OSError):
             self.path.mkdir()
         return self
@@ -30,14 +32,11 @@ class Cgroup:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         for _ in range(100):
-            try:
+            with contextlib.suppress(OSError):  # a process is still ending
                 self.path.rmdir()
-            except FileNotFoundError:
+            if not self.path.exists():
                 return
-            except OSError:  # a process is still ending
-                time.sleep(0.05)
-            else:
-                return
+            time.sleep(0.05)
 
     def enter(self) -> None:
         """Let this process be counted, and all that it starts."""

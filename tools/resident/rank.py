@@ -110,7 +110,7 @@ def with_the_trainer(run: dict[str, Any], phases: Phases) -> None:
                 phases.end("initialization")
 
         def on_step_end(self, _arguments: Any, state: Any, *_others: Any, **_named: Any) -> None:
-            if state.global_step == 2:  # noqa: PLR2004 - the last one
+            if state.global_step == 2:  # the last one
                 phases.end("step")
 
     words = torch.ones(TOKENS, dtype=torch.long)
