@@ -124,6 +124,8 @@ def with_the_trainer(run: dict[str, Any], phases: Phases) -> None:
         use_cpu=True,
         bf16=run["dtype"] == "bfloat16",
         report_to=[],
+        learning_rate=run["config"]["optimizer"]["params"]["lr"],
+        gradient_accumulation_steps=run["config"]["gradient_accumulation_steps"],
         dataloader_num_workers=run.get("workers", 0),
         disable_tqdm=True,
     )
