@@ -135,7 +135,7 @@ def _value(words: list[str], *options: str) -> str:
 
 
 def _bytes(size: str) -> int | None:
-    """The bytes of ``64g``, as Docker reads sizes; None if it is none, or 0, which is no limit."""
+    """The bytes of ``64g``, as Docker reads sizes; None for another text, and for 0, which limits nothing."""
     match = _SIZE.fullmatch(size)
     return int(float(match[1]) * _UNITS[match[2].lower()]) or None if match is not None else None
 
