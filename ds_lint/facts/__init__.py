@@ -125,6 +125,7 @@ class Facts:
         self.model_at: list[Related] = []  # where a launch, a recipe or a script names the model
         self.gpu: Gpu | None = None
         self.host_memory: int | None = None  # bytes on each node
+        self.shared_memory: int | None = None  # bytes of /dev/shm there
         self.micro_batch: int | None = None  # samples that one rank computes at once
         self.sequence_length: int | None = None  # tokens of a sample
         self.attention: str | None = None  # as the user says; ``own_arguments`` asks the project too
@@ -171,6 +172,8 @@ class Facts:
         if self.host_memory is None and launch.memory is not None:
             joined.host_memory = launch.memory
             joined.tell("host memory", f"{launch.memory / 2**30:.4g} GiB, by {launch.origin}")
+        if self.shared_memory is None:
+            joined.shared_memory = launch.shared_memory
         if self.model is None:
             joined.family = launch.family if launch.model is None else None
             joined.take_model(launch.model, *launch.model_place)

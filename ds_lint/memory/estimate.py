@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host, quantized, states
+from ds_lint.memory import host, quantized, shared_memory, states
 from ds_lint.memory.activations import Pass, activations
 from ds_lint.memory.band import NOTHING
 from ds_lint.memory.live import live_bytes, live_parameters
@@ -79,6 +79,7 @@ def estimate(setup: TrainingSetup) -> Estimate:
         parts["activations"] = Placed(gpu=Amount(bytes=computed))
     parts["buffers"] = Placed(host=host.buffers(setup))
     parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(setup)))
+    parts["shared_memory"] = Placed(host=Amount(bytes=shared_memory.of_rank(setup)))
     parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
     found = peaks(setup, parts, _activations(setup, are_logits_freed=True) or NOTHING)
     parts["allowance"] = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))

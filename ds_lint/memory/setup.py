@@ -64,6 +64,8 @@ _NUMBERS = {  # of ``zero_optimization``, by their names in a setup, which has w
     "sub_group": "sub_group_size",
     "hpz": "zero_hpz_partition_size",
 }
+_PINNED_BY = "DS_PIN_MEMORY_BACKEND"  # deepspeed/utils/pin_memory.py
+_SHM_OFF = "NCCL_SHM_DISABLE"
 _SWITCHES = {
     "contiguous_gradients": "contiguous_gradients",
     "is_round_robin": "round_robin_gradients",
@@ -133,6 +135,10 @@ class TrainingSetup(NamedTuple):
     is_reentrant: bool = False  # recomputation, of the older kind
     may_be_quantized: bool = False  # which the script decides in a way that does not show
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
+    maps_pickled_files: bool = True  # .bin files are mapped as they are loaded, and not read
+    rank_0_reads: bool = True  # at stage 3 with zero.Init, the others take only names and shapes from the files
+    shares_memory: bool = True  # NCCL may send through /dev/shm
+    pins_natively: bool = False  # DeepSpeed's own page-locked memory, which is not rounded up
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
     zero_init_way: str = "deepspeed.zero.Init()"  # what to write in the script so that it does
     gathers_on_save: bool = False
@@ -288,6 +294,10 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         weights=weights,
         is_reentrant=weights is not None and _is_reentrant(config),
         may_be_quantized=weights is None and doubts.is_quantized(config),
+        maps_pickled_files=config.knowledge.stack_does("pickled-checkpoints-are-mapped"),
+        rank_0_reads=config.knowledge.stack_does("rank-0-alone-reads-at-stage-3"),
+        pins_natively=_variable(config, _PINNED_BY) == "native",
+        shares_memory=_variable(config, _SHM_OFF) in ("", "0"),
         uses_zero_init=partitioned.uses_zero_init(config) if weights is None else False,
         zero_init_way=partitioned.way(config),
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
@@ -333,6 +343,12 @@ def tensors(facts: Facts) -> tuple[Tensor, ...]:
     _tensors.insert(0, (facts.model, adapters, found))
     del _tensors[_MOST_MODELS:]
     return found
+
+
+def _variable(config: Config, name: str) -> str:
+    """A variable of the environment of the launch; empty if it is not set or not known."""
+    launch = config.facts.launch
+    return (launch.launch.environment.get(name) or "").strip().lower() if launch is not None else ""
 
 
 def _is_checkpointed(config: Config) -> bool | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.memory import kernels
+from ds_lint.memory.shared_memory import may_be_too_small
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, Terminal
 from ds_lint.output.text import counted, visible, width_of, wrap
 from ds_lint.source.spelling import as_json
@@ -33,6 +34,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
+_SHM = "/dev/shm"  # noqa: S108 - of the node
 _SHOWN = 4  # changes that suffice alone
 _GROWN = (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters"))
 _LABELS = {"live": "live parameters", "page_locked": "page-locked memory", "unpacked": "unpacked weight"}
@@ -302,6 +304,11 @@ def sentences(answer: Answer) -> Iterator[FitSentence]:
     ):
         if found is not None:
             yield found
+    room, shared = there.shared, needed.host.get("shared_memory")
+    if room is not None and shared is not None and may_be_too_small(room, shared.bytes):
+        yield FitSentence(
+            "may not fit", f"{_SHM} has {in_units(room)}, and NCCL takes {shown(shared.bytes)} of it", None
+        )
 
 
 def _of_gpu(answer: Answer) -> str:
