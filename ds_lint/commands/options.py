@@ -139,6 +139,12 @@ class MemoryOptions(OptionRecord):
         metavar="CONFIG|LAUNCH",
     )  # fmt: skip
     sweep: bool = option("shown", "also print what each stage of ZeRO takes, without and with offload", False)
+    build_model: bool = option(
+        "shown",
+        "build a model whose shapes are not known with the installed transformers, on torch's meta device in a process "
+        "of its own; nothing is downloaded, and no code of the model runs",
+        False,
+    )
     plot: str | None = option(
         "shown",
         "draw bars by kind against the memory that there is, with --sweep for every stage; FILE ends with .svg, "
