@@ -62,7 +62,8 @@ def _built(config: JsonObject) -> list[tuple[str, list[int]]]:
 
 def _class_of(config: JsonObject, made: Any, transformers: Any) -> Any:
     """The class that the checkpoint was saved from, else the one that generates text."""
-    for name in config.get("architectures") or ():
+    named = config.get("architectures")
+    for name in named if isinstance(named, list) else ():
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found

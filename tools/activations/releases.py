@@ -30,6 +30,8 @@ from tools.model_shapes import Family, NotDescribed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ds_lint.knowledge.records import ActivationVariant
+
 
 def held_otherwise(model_type: str, known: dict[str, Any]) -> dict[str, Any]:
     """The variants of a model type that hold something else in the installed release than is known."""
@@ -51,9 +53,7 @@ def _variants(family: Family) -> list[models.Variant]:
     return [variant for variant in every if not variant.kernels]
 
 
-def _holds(
-    family: Family, variant: models.Variant, probes: Sequence[models.Probe], known: dict[str, list[fit.Form]]
-) -> bool:
+def _holds(family: Family, variant: models.Variant, probes: Sequence[models.Probe], known: ActivationVariant) -> bool:
     """Whether what is known gives the peaks of models of the installed release."""
     for probe in probes:
         peak = measured(family, probe, variant).peak

@@ -70,5 +70,3 @@ def _realistic(*, has_experts: bool) -> list[dict[str, int]]:
             quantities(given, dice.choice([1, 2, 4, 16]), dice.choice([256, 1024, 4096, 16384]), dice.choice([8, 64]))
         )
     return found
-
-
