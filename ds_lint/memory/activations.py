@@ -39,6 +39,10 @@ _SUMMED = 6
 _DROPPED = 3  # bytes: of each element that dropout has before an adapter, in 16 bit, with its mask
 
 
+_MOST_REMEMBERED = 128
+_remembered: dict[tuple[str, Pass, bool], Band | None] = {}  # advice and sweeps ask for the same again and again
+
+
 class AdaptedLayers(NamedTuple):
     """LoRA adapters on a frozen model.
 
@@ -72,6 +76,15 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     The most includes 16-bit logits that a training script keeps. Of a model of several modalities, these are the
     activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
+    key = repr(architecture), computed, are_logits_freed
+    if key not in _remembered:
+        if len(_remembered) >= _MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = _activations(architecture, computed, are_logits_freed=are_logits_freed)
+    return _remembered[key]
+
+
+def _activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool) -> Band | None:
     config = _text_part(architecture)
     store = tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
@@ -167,6 +180,8 @@ def _ways(measured: MeasuredActivations, computed: Pass) -> tuple[_Way, list[_Wa
 def _kernels(measured: MeasuredActivations, computed: Pass) -> list[tuple[str, str]]:
     """The kernels of the layers and of the loss that are possible, the likely ones first."""
     has_liger = measured.get("has_liger", False)
+    if has_liger and computed.kernels is None and computed.loss is None:
+        return [(PLAIN, "logits"), (LIGER, "fused"), (LIGER, "cut")]  # any other is between these
     layers = [computed.kernels] if computed.kernels is not None else [PLAIN, LIGER]
     if not has_liger:  # which leaves the classes that it does not know as they are
         layers = [PLAIN]
@@ -231,6 +246,8 @@ class _Model:
         self._layers = layers
         self._computed = computed
         self._are_logits_freed = are_logits_freed
+        self._sums: dict[str, float] = {}  # of all layers, by the names of variants
+        self._moments: dict[tuple[str, str], list[float]] = {}
 
     def band(self, way: _Way) -> Band:
         """What a way to compute holds; the most includes what not every release or script holds beside it."""
@@ -324,40 +341,49 @@ class _Model:
         name = _variant(way, *words)
         if name not in self._variants:
             return None
-        moments = [form for form in self._peaks(name) if not _is_of_loss(form)]
+        moments = self._at_moments(name, "layers")
         if not self._are_logits_freed:
-            moments += self._of_loss(way, *words)
-        return self._held(name) + max(map(self._bytes, moments or [{}]))
+            moments = [*moments, *self._of_loss(way, *words)]
+        return self._held(name) + max(moments, default=0)
 
     def _at_the_loss(self, way: _Way) -> float:
         """What a way holds while the loss is computed."""
         name = _variant(way)
         if name not in self._variants:
             name = _variant(way._replace(attention=self._usual))
-        return self._held(name) + max(map(self._bytes, self._of_loss(way)), default=0)
+        return self._held(name) + max(self._of_loss(way), default=0)
 
-    def _of_loss(self, way: _Way, *words: str) -> list[ActivationForm]:
-        """The moments at which the loss is computed, which are the same whatever kernels the layers have."""
+    def _of_loss(self, way: _Way, *words: str) -> list[float]:
+        """The bytes at the moments at which the loss is computed, the same whatever kernels the layers have."""
         kernels = LIGER if way.loss == "fused" else PLAIN
         name = _variant(way._replace(kernels=kernels), *words)
         if name not in self._variants:
             name = _variant(way._replace(kernels=kernels, attention=self._usual), *words)
-        forms = [form for form in self._peaks(name) if _is_of_loss(form)] if name in self._variants else []
-        if way.loss == "fused" and not forms:
+        found = self._at_moments(name, "cut" if way.loss == "cut" else "loss") if name in self._variants else []
+        if way.loss == "fused" and not found:
             is_trained = self._computed.adapters is None
-            forms = [{name: number for name, number in _FUSED.items() if is_trained or name != _HEAD}]
-        if way.loss != "cut":
-            return forms
-        left = [{name: number for name, number in form.items() if name not in _OF_LOSS} for form in forms]
-        return [{name: form.get(name, 0) + _CUT.get(name, 0) for name in (*form, *_CUT)} for form in left]
+            found = [self._bytes({one: _FUSED[one] for one in _FUSED if is_trained or one != _HEAD})]
+        return found
+
+    def _at_moments(self, name: str, of: str) -> list[float]:
+        """The bytes at the moments of a variant in the layers, at the loss, or there without the logits."""
+        if (name, of) not in self._moments:
+            forms = [form for form in self._peaks(name) if _is_of_loss(form) is (of != "layers")]
+            if of == "cut":
+                forms = [{one: number for one, number in form.items() if one not in _OF_LOSS} for form in forms]
+            more = self._bytes(_CUT) if of == "cut" else 0
+            self._moments[name, of] = [self._bytes(form) + more for form in forms]
+        return self._moments[name, of]
 
     def _peaks(self, name: str) -> list[ActivationForm]:
         return self._variants[name]["peaks"]
 
     def _held(self, name: str) -> float:
         """What all layers of a variant hold."""
-        stacks = zip(self._layers, self._variants[name]["layers"], strict=False)
-        return sum(count * self._bytes(layer) for count, layer in stacks)
+        if name not in self._sums:
+            stacks = zip(self._layers, self._variants[name]["layers"], strict=False)
+            self._sums[name] = sum(count * self._bytes(layer) for count, layer in stacks)
+        return self._sums[name]
 
     def _bytes(self, form: ActivationForm) -> float:
         return sum(number * self._counted[name] for name, number in form.items())
