@@ -29,9 +29,12 @@ PLAIN, LIGER = "transformers", "liger"  # whose kernels compute the layers
 _LOGITS = "token*vocabulary"
 _OF_LOSS = (_LOGITS, "shifted*vocabulary", "chunk*vocabulary")  # the last is of Liger, which has some of them at once
 _HEAD = "vocabulary*hidden"
-_CUT = {"token*hidden": 2, "token*one": 8}  # of a loss without logits: the gradient of its input, and two sums in fp32
+_CUT: ActivationForm = {
+    "token*hidden": 2,
+    "token*one": 8,
+}  # of a loss without logits: the gradient of its input, and two sums in fp32
 # At the loss of Liger, in all model types that were measured; the last but one is the gradient of the head.
-_FUSED = {"token*hidden": 6, "token*one": 17, _HEAD: 2, "chunk*vocabulary": 2}
+_FUSED: ActivationForm = {"token*hidden": 6, "token*one": 17, _HEAD: 2, "chunk*vocabulary": 2}
 _FEWER = Band(0.5, 0.8, 1)  # of a type for which Liger has kernels that were not measured, as those of experts
 # Some releases of Liger add each chunk's gradient of the head to their sum as a matrix in 16 bit, and in 32 bit
 # (``grad_weight += torch.mm(...).float()`` in ops/fused_linear_cross_entropy.py); newer ones add in place.
