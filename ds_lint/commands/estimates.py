@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _OPTIONS = {  # that give what is missing
     "model": "--model (or --parameters)",
     "world size": "--world-size",
-    "size of the model": "--parameters",
+    "size of the model": "--build-model (or --parameters)",
     "adapters": "--lora",
 }
 

@@ -395,6 +395,7 @@ _MeasuredActivations = TypedDict("_MeasuredActivations", {"class": str})
 class _DescribedActivations(_MeasuredActivations):
     attention: str
     defaults: dict[str, int]  # of the keys of config.json about sizes
+    has_rms_norm: bool
     dropouts: dict[str, bool]  # the keys of config.json about dropout, and whether they were on
     variants: dict[str, ActivationVariant]
 
@@ -402,6 +403,7 @@ class _DescribedActivations(_MeasuredActivations):
 class MeasuredActivations(_DescribedActivations, total=False):
     """What a training step of a model type holds beside the model states, by the way to train."""
 
+    has_liger: bool  # whether Liger has kernels for it; variants with them may not have been measured
     older: list[OlderActivations]  # the newest first
 
 

@@ -100,6 +100,7 @@ def quantities(sizes: dict[str, int], micro_batch: int, sequence_length: int, ra
         "position*hidden": sequence_length * sizes["hidden"],
         "position": sequence_length,
         "vocabulary*hidden": sizes["vocabulary"] * sizes["hidden"],
+        "shifted*vocabulary": (tokens - micro_batch) * sizes["vocabulary"],  # without the last token of each sequence
         "chunk*vocabulary": _chunk(tokens, sizes["vocabulary"], sizes["hidden"]) * sizes["vocabulary"],
         "experts*hidden": a_token["experts"] * sizes["hidden"],
         "experts*expert": a_token["experts"] * sizes.get("expert_intermediate", 0),

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+import transformers
 
 from ds_lint.memory.quantities import KEYS, quantities, sizes
 from tools.activations import kernels
@@ -65,11 +66,17 @@ class Probe(NamedTuple):
 def variants(family: Family) -> list[Variant]:
     """The variants that a model type can be trained in."""
     kinds = attentions(family)
-    found = [Variant(kind, checks, "") for kind in kinds for checks in (False, True)]
-    found += [Variant(kinds[0], checks, "", "fp32") for checks in (False, True)]
+    found = plain_variants(family)
     adapters = [name for name, targets in RANK_TARGETS.items() if targets or default_targets(family.model_type)]
     found += [Variant(kinds[0], checks, name) for name in adapters for checks in (False, True)]
     return found + (_with_liger(kinds, adapters) if kernels.are_for(family.model_type) else [])
+
+
+def plain_variants(family: Family) -> list[Variant]:
+    """The variants that train all weights with the kernels of transformers."""
+    kinds = attentions(family)
+    found = [Variant(kind, checks, "") for kind in kinds for checks in (False, True)]
+    return found + [Variant(kinds[0], checks, "", "fp32") for checks in (False, True)]
 
 
 def _with_liger(kinds: Sequence[str], adapters: Sequence[str]) -> list[Variant]:
@@ -87,7 +94,7 @@ def attentions(family: Family) -> list[str]:
 
 def default_targets(model_type: str) -> Any:
     """The modules that peft gives adapters to, if a run does not say which."""
-    from peft import utils
+    from peft import utils  # which refuses some older releases of transformers
 
     return utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(model_type)
 
@@ -108,6 +115,7 @@ def facts(family: Family) -> dict[str, Any]:
         "class": family.name,
         "attention": attentions(family)[0],
         "defaults": defaults(family),
+        "has_rms_norm": any(key.startswith("rms_norm") for key in usual),
         "dropouts": {key: bool(value) for key, value in usual.items() if _is_dropout(key) and isinstance(value, float)},
     }
 
@@ -212,7 +220,9 @@ def batch(family: Family, probe: Probe, variant: Variant) -> dict[str, torch.Ten
     vocabulary = next(probe.config[key] for key in KEYS["vocabulary"] if key in probe.config)
     ids = torch.randint(2, vocabulary, (probe.micro_batch, probe.sequence_length))
     inputs = {"input_ids": ids, "labels": ids.clone()}
-    if variant.attention == "sdpa-mask":
+    # Without one, some releases of transformers 4 make a mask for packed sequences. Data collators always give one.
+    if variant.attention == "sdpa-mask" or transformers.__version__ < "5":
         inputs["attention_mask"] = torch.ones_like(ids)
+    if variant.attention == "sdpa-mask":
         inputs["attention_mask"][0, -2:] = 0
     return inputs
