@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import doubts, parallelism, setup
+from ds_lint.memory import parallelism, setup, untrained
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -132,7 +132,7 @@ def complaint_of(one: LaunchedConfig) -> str | None:
         return f"{place}: the weights of {model.path} are quantized ({model.quantization}), which is not estimated"
     if recipe is not None and recipe.quantization is not None:
         return f"{place}: `{recipe.quantization.name}` quantizes the weights, which is not estimated"
-    if (why := doubts.not_training(config) or parallelism.split(config)) is not None:
+    if (why := untrained.refusal(config) or parallelism.split(config)) is not None:
         return f"{place}: {why}, which is not estimated"
     if not lacks:
         stage_is_known = setup.of(config) is not None

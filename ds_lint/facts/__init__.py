@@ -63,7 +63,8 @@ class Sources(OptionRecord):
         "samples", "memory of each GPU, such as 80GB, if it has no known name", metavar="SIZE"
     )
     micro_batch: int | None = option("samples", "samples that one GPU computes at once", metavar="B")
-    sequence_length: int | None = option("samples", "tokens of a sample", metavar="S")
+    sequence_length: int | None = option("samples", "tokens of a sample, or of a prompt", metavar="S")
+    new_tokens: int | None = option("samples", "tokens that a run generates behind each prompt", metavar="N")
 
     async_io: bool | None = None  # whether libaio is installed; only the machine shows it
     adapters: str | None = None  # the option that says that the script trains adapters
@@ -110,6 +111,7 @@ class Facts:
         self.host_memory: int | None = None  # bytes on each node
         self.micro_batch: int | None = None  # samples that one rank computes at once
         self.sequence_length: int | None = None  # tokens of a sample
+        self.new_tokens: int | None = None  # that are generated behind each prompt
         self.async_io: bool | None = None  # whether there is libaio
         self.adapters: str | None = None  # the option that says that the script trains adapters
         self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too

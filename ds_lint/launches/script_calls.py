@@ -17,6 +17,7 @@ from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.model_run import model_run
 from ds_lint.launches.partitioned_shapes import ShapeReader
 from ds_lint.launches.pipelines import pipeline_of
 from ds_lint.launches.prepared_models import prepared_calls
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
+    from ds_lint.launches.model_run import ModelRun
     from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.partitioned_shapes import ShapeRead
     from ds_lint.launches.prepared_models import PreparedCall
@@ -116,7 +118,7 @@ class ScriptCalls(NamedTuple):
     ``pipeline`` is where it makes the pipeline that its engine gets, ``model_save`` where the Trainer saves the model.
     ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``has_adapters`` that it may give
     the model adapters. ``advised`` are the calls that
-    advisories ask about.
+    advisories ask about. ``model_run`` are the arguments with which it runs its model without training it.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -150,6 +152,7 @@ class ScriptCalls(NamedTuple):
     model_save: CodePlace | None
     has_adapters: bool
     advised: AdvisedCalls
+    model_run: ModelRun | None
 
     @property
     def quantized(self) -> QuantizedLoad | None:
@@ -205,6 +208,7 @@ class _CallReader:
             model_save=next(self._model_saves(), None),
             has_adapters=self.trained.has_adapters,
             advised=self.advised,
+            model_run=model_run(self.trained),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import tables
 from ds_lint.memory.band import Band
-from ds_lint.memory.quantities import quantities, sizes
+from ds_lint.memory.quantities import kind_of, quantities, sizes, text_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +56,7 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     The most includes 16-bit logits that a training script keeps. Of a model of several modalities, these are the
     activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
-    config = _text_part(architecture)
+    config = text_part(architecture)
     store = _without_logits() if are_logits_freed else tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
@@ -64,7 +64,7 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     known = sizes(config, {})
     if known is None:
         return None
-    kin = [one for one in store.values() if _kind(one["defaults"]) == _kind((*known, *config))]
+    kin = [one for one in store.values() if kind_of(one["defaults"]) == kind_of((*known, *config))]
     bands = [band for one in kin if (band := _band_of(one | {"dropouts": {}}, config, computed)) is not None]
     if not bands:
         return None
@@ -94,19 +94,6 @@ def _median(values: Iterable[float]) -> float:
     """The middle of values; the module ``statistics`` takes long to import."""
     ordered = sorted(values)
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
-def _text_part(config: JsonObject) -> JsonObject:
-    """The part of a config of several modalities that holds the layers of the language model."""
-    text = config.get("text_config")
-    return text if isinstance(text, dict) and "model_type" in text else config
-
-
-def _kind(values: Iterable[str]) -> tuple[bool, bool]:
-    """Whether a model has a decoder beside an encoder, and whether it has experts."""
-    has_decoder = any(key in values for key in ("decoder_layers", "num_decoder_layers"))
-    has_experts = any(key in values for key in ("experts", "num_experts", "num_local_experts", "n_routed_experts"))
-    return has_decoder, has_experts
 
 
 class _Way(NamedTuple):

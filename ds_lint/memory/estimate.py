@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host, states
+from ds_lint.memory import host, inference, states
 from ds_lint.memory.activations import Pass, activations
 from ds_lint.memory.band import NOTHING
 from ds_lint.memory.live import live_parameters
-from ds_lint.memory.parameters import reference
-from ds_lint.memory.peaks import peaks
+from ds_lint.memory.parameters import parameters, reference
+from ds_lint.memory.peaks import beside, peaks
 from ds_lint.memory.placed import Amount, Placed, amount
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.band import Band
     from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.untrained import Untrained
 
 _OTHER_SHAPES = 2  # how far models of one size are apart in width, depth and vocabulary; a round number
 
@@ -26,7 +27,7 @@ class Estimate(NamedTuple):
 
     setup: TrainingSetup
     parts: dict[str, Placed]
-    peaks: dict[str, Peak]  # at initialization, step, saving
+    peaks: dict[str, Peak]  # at initialization, step, saving, evaluation, generation
 
     @property
     def rank(self) -> dict[str, Amount]:
@@ -61,6 +62,8 @@ class Estimate(NamedTuple):
 
 def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
+    if setup.untrained is not None:
+        return _without_training(setup, setup.untrained)
     parts = states.of(setup)
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)
@@ -72,8 +75,28 @@ def estimate(setup: TrainingSetup) -> Estimate:
     parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(setup)))
     parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
     found = peaks(setup, parts, _activations(setup, are_logits_freed=True) or NOTHING)
+    if setup.evaluation is not None and (evaluated := inference.computed(setup, setup.evaluation)) is not None:
+        found["evaluation"] = beside(setup, parts, found["saving"], inference.parts_of(evaluated))
     parts["allowance"] = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
     return Estimate(setup, parts, found)
+
+
+def _without_training(setup: TrainingSetup, work: Untrained) -> Estimate:
+    """What a run takes that trains nothing: the parameters, and what its passes hold."""
+    engine = inference.without_training(setup)
+    parts = dict.fromkeys(states.KINDS, Placed()) | {"parameters": parameters(engine)}
+    if engine.stage == 3:
+        parts["live"] = Placed(gpu=amount(_widened(engine, live_parameters(engine)), engine.width))
+    passes: dict[str, Placed] = {}
+    if (computed := inference.computed(engine, work)) is not None:
+        passes = inference.parts_of(computed)
+    parts["buffers"] = Placed(host=host.buffers(engine))
+    parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(engine)))
+    parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
+    begun = peaks(engine, parts, NOTHING)
+    found = {"initialization": begun["initialization"], work.work: beside(engine, parts, begun["step"], passes)}
+    allowed = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
+    return Estimate(engine, parts | passes | {"allowance": allowed}, found)
 
 
 def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band | None:

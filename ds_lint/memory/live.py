@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _DECIDES = (  # of a setup, about what is gathered: the same for all ranks, offloads and micro batches
     *("tensors", "persistence_threshold", "persistence_total", "prefetch_bucket", "max_live_parameters"),
-    *("max_reuse_distance", "is_checkpointed"),
+    *("max_reuse_distance", "is_checkpointed", "untrained"),
 )
 _MOST_KNOWN = 32
 _known: dict[tuple[object, ...], Band] = {}  # advice and sweeps ask for the same again and again
@@ -64,11 +64,12 @@ def _gathered(setup: TrainingSetup) -> Band:
     together = modules(setup.tensors, are_experts_one=True)
     least = max(sum(gathered[place] for place in module.parameters) for module in alone)
     largest = max(sum(gathered[place] for place in module.parameters) for module in together)
+    goes_back = setup.untrained is None  # without autograd, a step ends with the forward pass (``reset_step``)
     likely = max(
         _highest(
             sizes,
             is_persistent,
-            list(_trace(together, sizes, setup.tensors, is_checkpointed=is_checkpointed)),
+            list(_trace(together, sizes, setup.tensors, is_checkpointed=is_checkpointed, goes_back=goes_back)),
             setup,
         )
         for is_checkpointed in ([False, True] if setup.is_checkpointed is None else [setup.is_checkpointed])
@@ -118,7 +119,12 @@ def _layers(tensors: Sequence[Tensor]) -> list[int | None]:
 
 
 def _trace(
-    found: Sequence[Module], sizes: Sequence[int], tensors: Sequence[Tensor], *, is_checkpointed: bool
+    found: Sequence[Module],
+    sizes: Sequence[int],
+    tensors: Sequence[Tensor],
+    *,
+    is_checkpointed: bool,
+    goes_back: bool = True,
 ) -> Iterator[tuple[int, ...]]:
     """The parameters of each module in the order of a step: forward, and backward with layers computed once more."""
     order = list(found)
@@ -130,7 +136,7 @@ def _trace(
     for module in order:
         yield module.parameters
     last: int | None = None
-    for module in reversed(order):
+    for module in reversed(order if goes_back else []):
         if is_checkpointed and module.layer is not None and module.layer != last:
             for again in order:
                 if again.layer == module.layer:

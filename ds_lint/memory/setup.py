@@ -13,7 +13,7 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading, parallelism, partitioned
+from ds_lint.memory import loading, parallelism, partitioned, untrained
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
+    from ds_lint.memory.untrained import Untrained
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -127,6 +128,9 @@ class TrainingSetup(NamedTuple):
     keeps_16_bit_copy: bool = True  # of the partition in host memory, at stages 1 and 2 with offload
     flattens_on_gpu: bool = True  # if there is room, at stages 1 and 2
     stack: Stack | None = None
+    untrained: Untrained | None = None  # what the run does, if it trains nothing
+    evaluation: Untrained | None = None  # beside the training
+    has_logits: bool = True  # of the whole vocabulary, for each token
 
     @property
     def parameter_count(self) -> int:
@@ -262,6 +266,8 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         keeps_16_bit_copy=config.knowledge.does("offload-keeps-a-16-bit-copy"),
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         stack=config.stack,
+        untrained=untrained.of(config),
+        evaluation=untrained.beside_training(config),
     )
 
 
