@@ -70,9 +70,21 @@ def default_targets(model_type: str) -> Any:
 
 
 def defaults(family: Family) -> dict[str, Any]:
-    """The values of the keys about sizes that a config.json may leave out."""
+    """The values of the keys about sizes that a config.json may leave out; not those that follow from other sizes."""
     values = family.config_class().to_dict()
-    return {key: values[key] for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)}
+    widths, heads = ([key for key in KEYS[size] if key in values] for size in ("hidden", "heads"))
+    given = [dict.fromkeys(widths, 3), dict.fromkeys((*widths, *heads), 2)]
+    others = [
+        (factors, family.config_class(**{key: values[key] * factor for key, factor in factors.items()}).to_dict())
+        for factors in given
+    ]
+    return {
+        key: values[key]
+        for keys in KEYS.values()
+        for key in keys
+        if isinstance(values.get(key), int)
+        and all(key in factors or other.get(key) == values[key] for factors, other in others)
+    }
 
 
 def facts(family: Family) -> dict[str, Any]:
