@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import parallelism, setup, untrained
+from ds_lint.memory import inference, parallelism, setup, untrained
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -108,7 +108,12 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     """What is not counted, and the options that let it be counted."""
     wanted, aligned = found.setup, alignment.of(config.facts)
     if aligned is not None:
-        yield from (f"{other} ({aligned.method})" for other in aligned.others)
+        counted = {one.words for one in wanted.further} | ({alignment.GENERATION} if "generation" in found.peaks else set())
+        yield from (f"{other} ({aligned.method})" for other in aligned.others if other not in counted)
+    if (work := wanted.untrained or wanted.evaluation) is not None:
+        yield from inference.left_out(wanted, work)
+    if wanted.untrained is not None:
+        return
     if "activations" in found.parts:
         return
     options = [

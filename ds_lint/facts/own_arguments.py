@@ -61,6 +61,16 @@ def first_count(facts: Facts, names: Iterable[str]) -> int | None:
     return next((found for value in defaults if (found := _count(value)) is not None), None)
 
 
+def first_value(facts: Facts, name: str) -> Any:
+    """The value of an argument; None if it is not given."""
+    return next((value for value in _values(facts, name) if value is not None), None)
+
+
+def named_by(facts: Facts, names: Iterable[str]) -> str | None:
+    """The first of these arguments that is a name."""
+    return next((value for name in names for value in _values(facts, name) if isinstance(value, str) and value), None)
+
+
 def attention(facts: Facts) -> str | None:
     """How attention is computed, as transformers names it: eager, sdpa or flash_attention_2; None if it is unknown."""
     for name, kind in _ATTENTIONS.items():

@@ -426,6 +426,19 @@ class MeasuredForward(_MeasuredActivations, _WithWindows):
     variants: dict[str, ActivationVariant]
 
 
+class PreferenceLosses(TypedDict):
+    """``preference_losses.json``: bytes for each token and entry of the vocabulary.
+
+    ``trl`` has them by trainer and release, and ``in_fp32`` those of a loss that takes log-probabilities of fp32 logits.
+    """
+
+    transformers: str
+    torch: str
+    measured: str
+    trl: dict[str, dict[str, float]]
+    in_fp32: dict[str, float]
+
+
 class ForwardActivations(TypedDict):
     """``forward_activations.json``."""
 
@@ -1058,6 +1071,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["activations"]) -> Activations: ...
     @overload
     def __call__(self, name: Literal["forward_activations"]) -> ForwardActivations: ...
+    @overload
+    def __call__(self, name: Literal["preference_losses"]) -> PreferenceLosses: ...
     @overload
     def __call__(self, name: Literal["published_models"]) -> PublishedModels: ...
     @overload

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ds_lint.memory import host, inference, states
 from ds_lint.memory.activations import Pass, activations
-from ds_lint.memory.band import NOTHING
+from ds_lint.memory.aligned_loss import with_loss
+from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.live import live_parameters
 from ds_lint.memory.parameters import parameters, reference
 from ds_lint.memory.peaks import beside, peaks
@@ -14,7 +15,6 @@ from ds_lint.memory.placed import Amount, Placed, amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.memory.band import Band
     from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.memory.untrained import Untrained
@@ -67,6 +67,8 @@ def estimate(setup: TrainingSetup) -> Estimate:
     parts = states.of(setup)
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)
+    if setup.further:
+        parts["other_models"] = _further(setup)
     if setup.stage == 3:
         parts["live"] = Placed(gpu=amount(_widened(setup, live_parameters(setup)), setup.width))
     if (computed := _activations(setup)) is not None:
@@ -77,8 +79,29 @@ def estimate(setup: TrainingSetup) -> Estimate:
     found = peaks(setup, parts, _activations(setup, are_logits_freed=True) or NOTHING)
     if setup.evaluation is not None and (evaluated := inference.computed(setup, setup.evaluation)) is not None:
         found["evaluation"] = beside(setup, parts, found["saving"], inference.parts_of(evaluated))
+    if setup.rollout is not None and (rolled := inference.computed(setup, setup.rollout)) is not None:
+        found["generation"] = beside(setup, parts | _gathered(setup), found["saving"], inference.parts_of(rolled))
     parts["allowance"] = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
     return Estimate(setup, parts, found)
+
+
+def _gathered(setup: TrainingSetup) -> dict[str, Placed]:
+    """At stage 3, trl gathers the whole model to generate, unless ``ds3_gather_for_generation`` is off."""
+    if setup.stage < 3:
+        return {}
+    whole = setup.parameter_count * setup.width
+    least = live_parameters(setup).least * setup.width
+    return {"live": Placed(gpu=Amount(bytes=Band(least, whole, whole)))}
+
+
+def _further(setup: TrainingSetup) -> Placed:
+    """The models beside the trained one: a frozen one as a reference model, a trained one with states of its own."""
+    held = Placed()
+    for one in setup.further:
+        other = setup._replace(tensors=one.tensors, reference=True)
+        for part in states.of(other).values() if one.is_trained else (reference(other),):
+            held = held.plus(part)
+    return held
 
 
 def _without_training(setup: TrainingSetup, work: Untrained) -> Estimate:
@@ -111,7 +134,11 @@ def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Ban
         setup.attention,
         setup.adapters,
     )
+    are_logits_freed = are_logits_freed or not setup.has_logits
     found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
+    if found is not None and setup.loss is not None and not are_logits_freed:
+        layers = activations(setup.architecture, computed, are_logits_freed=True) or NOTHING
+        found = with_loss(found, layers, setup.loss, setup.architecture, computed)
     if found is not None and setup.sequence_ranks > 1:  # the script divides sequences of any length
         part = computed._replace(sequence_length=-(-setup.sequence_length // setup.sequence_ranks))
         divided = activations(setup.architecture, part, are_logits_freed=are_logits_freed)

@@ -11,20 +11,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory import forward
-from ds_lint.memory.band import NOTHING, Band, exactly, total
+from ds_lint.memory.band import NOTHING, Band, exactly
 from ds_lint.memory.forward import ForwardPass
-from ds_lint.memory.placed import Amount, Placed, amount
+from ds_lint.memory.placed import Amount, Placed
 from ds_lint.memory.quantities import sizes, text_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.memory.untrained import Untrained
 
 _SCORES = Band(2, 10, 30)  # bytes of an entry of the vocabulary: the logits of the next token, in fp32, sorted and summed
 _LOGITS = 2  # how often logits that are kept lie there as those of a further batch are added (``nested_concat``)
-_ASIDE = 500 * 2**20  # bytes that the workspace of DeepSpeed's kernels leaves free (inference_context.h)
+_LARGEST_VECTOR = 2**17  # elements: a norm or a bias has fewer, a matrix of a real model more
 _ACTIVATIONS_OF_KERNELS = 10  # times the heads with their padding, for each token
 
 
@@ -64,9 +66,6 @@ def _divided(tensor: Tensor, ranks: int) -> Tensor:
     return tensor._replace(size=-(-tensor.size // ranks))
 
 
-_LARGEST_VECTOR = 2**17  # elements: a norm or a bias has fewer, a matrix of a real model more
-
-
 def computed(setup: TrainingSetup, work: Untrained) -> Computed | None:
     """What the passes hold; None if the sizes of the batch or of the model are not known."""
     if work.samples is None or work.prompt is None:
@@ -81,31 +80,31 @@ def _evaluated(setup: TrainingSetup, work: Untrained, samples: int, length: int)
     held = forward.activations(setup.architecture, passed)
     if held is None:
         return None
-    logits = _logits(setup, samples * setup.sequences, length)
-    kept = NOTHING
-    if logits is not None and work.keeps_logits is not False:
-        batches = work.kept_batches if work.kept_batches is not None else 1
-        gathered = logits * (setup.ranks + 1)  # those of this rank, and of all
-        most = gathered + _LOGITS * batches * logits * setup.ranks
-        kept = exactly(most) if work.keeps_logits and work.kept_batches is not None else Band(0, gathered, most)
-        kept = kept._replace(least=0)
     return Computed(
         held if setup.keeps_all_activations else held._replace(least=0),
         None,
-        kept,
-        work.keeps_logits is False or work.kept_batches is not None,
+        _kept(setup, work, _logits(setup, samples * setup.sequences, length)),
+        is_complete=work.keeps_logits is not True or work.kept_batches is not None,
     )
+
+
+def _kept(setup: TrainingSetup, work: Untrained, logits: float | None) -> Band:
+    """The logits that the Trainer gathers from all ranks and keeps on each until they go to the host.
+
+    Without ``eval_accumulation_steps`` that is at the end, and how many samples there are is not known: those of one
+    batch are counted.
+    """
+    if logits is None or not work.keeps_logits:
+        return NOTHING
+    gathered = logits * (setup.ranks + 1)  # those of this rank, and of all
+    batches = work.kept_batches or 1
+    return Band(0, gathered + (batches - 1) * logits * setup.ranks, gathered + _LOGITS * batches * logits * setup.ranks)
 
 
 def _logits(setup: TrainingSetup, sequences: int, length: int) -> float | None:
     """The bytes of the logits of a batch."""
     known = sizes(text_part(setup.architecture), {})
     return sequences * length * known["vocabulary"] * setup.width if known is not None and setup.has_logits else None
-
-
-def logits_of_a_sample(setup: TrainingSetup, work: Untrained) -> float | None:
-    """The bytes of the logits of one sample, which every rank gets; None if they are not known."""
-    return _logits(setup, setup.sequences, work.prompt) if work.prompt is not None else None
 
 
 def _generated(setup: TrainingSetup, work: Untrained, sequences: int, prompt: int) -> Computed | None:
@@ -138,7 +137,7 @@ def _generated(setup: TrainingSetup, work: Untrained, sequences: int, prompt: in
     if not setup.keeps_all_activations:
         cache = cache._replace(least=0 if work.workspace is None else cache.least)
         live = live._replace(least=0)
-    return Computed(live, cache, NOTHING, is_complete)
+    return Computed(live, cache, NOTHING, is_complete=is_complete)
 
 
 def _less(one: Band, other: Band) -> Band:
@@ -169,6 +168,31 @@ def _workspace(setup: TrainingSetup, sequences: int, tokens: int, ranks: int) ->
     return float((activations + scores + cache) * tokens * setup.width)
 
 
+def left_out(setup: TrainingSetup, work: Untrained) -> Iterator[str]:
+    """What of the passes is not counted, with the options by which it would be."""
+    found = computed(setup, work)
+    options = [
+        option
+        for option, value in (("--micro-batch", work.samples), ("--sequence-length", work.prompt))
+        if value is None
+    ]
+    if found is None:
+        yield f"the {work.work}" + (f" (set {' and '.join(options)})" if options else " (not known for this model)")
+    elif work.work == "generation" and not found.is_complete:
+        yield "the tokens that are generated (set --new-tokens)"
+    elif not found.is_complete and (sample := _logits(setup, setup.sequences, work.prompt or 0)) is not None:
+        yield (
+            f"the logits of all evaluated samples, which the Trainer keeps for compute_metrics: {_mib(sample)} each "
+            "(set eval_accumulation_steps)"
+        )
+    if work.dtype == "int8":
+        yield "what int8 saves (the weights count as fp16)"
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:,.0f} MiB"
+
+
 def parts_of(found: Computed) -> dict[str, Placed]:
     """What the passes hold, by kind."""
     parts = {"activations": Placed(gpu=Amount(bytes=found.activations))}
@@ -177,13 +201,3 @@ def parts_of(found: Computed) -> dict[str, Placed]:
     if found.kept.most:
         parts["kept_logits"] = Placed(gpu=Amount(bytes=found.kept))
     return parts
-
-
-def total_of(parts: dict[str, Placed]) -> Band:
-    """The bytes of one GPU of all parts."""
-    return total([one.gpu.bytes for one in parts.values()])
-
-
-def whole_model(setup: TrainingSetup) -> Amount:
-    """The parameters, gathered as a whole."""
-    return amount(setup.parameter_count, setup.width)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Moment = dict[str, Band]  # what one GPU holds, by kind
 
 _STATES = ("parameters", "master_weights", "optimizer_states")
+_OTHERS = ("reference_model", "other_models")
 _REDUCED_AT_ONCE = 500_000_000  # elements, of ``allreduce_no_retain`` in deepspeed/runtime/engine.py
 # torch's Adam without ``fused`` computes with lists of tensors ("foreach") of the size of what it updates.
 _COMPUTES_WITH_LISTS = ("adamw_torch", "adam_torch")
@@ -54,7 +55,7 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
 
     ``in_layers`` are the activations that are left when the first gradient is there.
     """
-    node, beside = _node(setup, parts), _kinds(parts, "reference_model")
+    node, beside = _node(setup, parts), _kinds(parts, *_OTHERS)
     found = {
         "initialization": (_initializes(setup, parts), _loads(setup, parts)),
         "step": (_steps(setup, parts, in_layers), node),
@@ -68,7 +69,7 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
 
 def beside(setup: TrainingSetup, parts: Parts, resting: Peak, passes: Parts) -> Peak:
     """The peak of passes without autograd, beside what lies there between two steps."""
-    held = _kinds(parts, *_STATES, "live", "reference_model") | _to_the_host(setup) | _kinds(passes, *passes)
+    held = _kinds(parts, *_STATES, *_OTHERS, "live") | _to_the_host(setup) | _kinds(passes, *passes)
     if setup.stage == 3 and setup.untrained is None:
         held = _together(held, _kinds(parts, "gradients", "buckets"))
     return _peak(setup, [held], resting.host)

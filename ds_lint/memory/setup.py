@@ -13,7 +13,7 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading, parallelism, partitioned, untrained
+from ds_lint.memory import loading, parallelism, partitioned, preference, untrained
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
+    from ds_lint.memory.preference import FurtherModel
     from ds_lint.memory.untrained import Untrained
     from ds_lint.semantics.config import Config
 
@@ -130,7 +131,10 @@ class TrainingSetup(NamedTuple):
     stack: Stack | None = None
     untrained: Untrained | None = None  # what the run does, if it trains nothing
     evaluation: Untrained | None = None  # beside the training
+    rollout: Untrained | None = None  # the generation beside the training
     has_logits: bool = True  # of the whole vocabulary, for each token
+    loss: Band | None = None  # bytes of it for each token and entry of the vocabulary; None as in supervised training
+    further: tuple[FurtherModel, ...] = ()  # models beside the trained one and its reference
 
     @property
     def parameter_count(self) -> int:
@@ -267,7 +271,11 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         stack=config.stack,
         untrained=untrained.of(config),
-        evaluation=untrained.beside_training(config),
+        evaluation=untrained.beside_training(config) if aligned is None else None,
+        rollout=untrained.rollout(config, aligned),
+        has_logits=not preference.has_scalar_head(aligned),
+        loss=preference.loss(config, aligned),
+        further=preference.further(config, aligned),
     )
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.facts.own_arguments import first_count
+from ds_lint.facts.own_arguments import first_count, first_value, sequence_length
 from ds_lint.frameworks.record import TRUE
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.evaluation import evaluated_alone
+from ds_lint.semantics.features import zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
+    from ds_lint.facts.alignment import Alignment
     from ds_lint.launches.model_run import ModelRun
     from ds_lint.semantics.config import Config
 
@@ -76,8 +78,6 @@ def of(config: Config) -> Untrained | None:
 
 def refusal(config: Config) -> str | None:
     """Why a run that trains nothing does not start, in words; None if it may."""
-    from ds_lint.semantics.features import zero_stage
-
     alone, stage = evaluated_alone(config), zero_stage(config)
     if alone is None or stage in (None, 3):
         return None
@@ -95,6 +95,24 @@ def beside_training(config: Config) -> Untrained | None:
     return _evaluated(config, "evaluate")
 
 
+def rollout(config: Config, aligned: Alignment | None) -> Untrained | None:
+    """The generation of answers beside a training by rewards, with ``generate``; None with vLLM, or without any.
+
+    trl generates for all micro batches of a step at once (``steps_per_generation`` of GRPOConfig).
+    """
+    if aligned is None or not aligned.generates or first_value(config.facts, "use_vllm") in (*TRUE, UNKNOWN):
+        return None
+    given = _Given(config, None)
+    steps = given.first(("steps_per_generation", "gradient_accumulation_steps")) or 1
+    samples = config.facts.micro_batch or given.first(("per_device_train_batch_size",))
+    return Untrained(
+        "generation",
+        samples * steps if samples is not None else None,
+        given.first(_PROMPTS) or config.facts.sequence_length,
+        config.facts.new_tokens or given.first(_NEW_TOKENS),
+    )
+
+
 def _evaluated(config: Config, method: str) -> Untrained:
     """An evaluation or a prediction by the Trainer."""
     facts = config.facts
@@ -104,8 +122,6 @@ def _evaluated(config: Config, method: str) -> Untrained:
     size = given.value if given is not None and isinstance(given.value, int) else _EVALUATED
     is_known = given is None or isinstance(given.value, int)
     is_alone = evaluated_alone(config) is not None
-    from ds_lint.facts.own_arguments import sequence_length
-
     steps = config.argument("eval_accumulation_steps")
     return Untrained(
         "evaluation",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.band import Band
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.untrained import Untrained
 
 GIB, MIB = 2**30, 2**20
 GAP = "  "
@@ -28,7 +29,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
-_LABELS = {"live": "live parameters", "page_locked": "page-locked memory"}
+_LABELS = {"live": "live parameters", "page_locked": "page-locked memory", "key_value_cache": "KV cache"}
 
 
 class _Cell(NamedTuple):
@@ -85,6 +86,8 @@ def setup_in_words(setup: TrainingSetup) -> str:
         if where is not None
     ]
     nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
+    if setup.untrained is not None and setup.untrained.is_served:
+        return f"DeepSpeed inference, {setup.dtype}, {counted(setup.ranks, 'rank')}{nodes}"
     stage = " with ".join([f"ZeRO stage {setup.stage}", *([" and ".join(offloads)] if offloads else [])])
     return ", ".join([stage, setup.dtype, *_optimizer(setup), f"{counted(setup.ranks, 'rank')}{nodes}"])
 
@@ -112,12 +115,23 @@ def _heading(answer: Answer, terminal: Terminal) -> Iterator[str]:
 
 
 def _samples(setup: TrainingSetup) -> Iterator[str]:
+    if setup.untrained is not None:
+        yield from _passes(setup.untrained)
+        return
     if setup.micro_batch is not None:
         yield f"micro batch {setup.micro_batch}"
     if setup.sequence_length is not None:
         yield f"sequence length {setup.sequence_length}"
     if setup.is_checkpointed is not None:
         yield "activation checkpointing" if setup.is_checkpointed else "no activation checkpointing"
+
+
+def _passes(work: Untrained) -> Iterator[str]:
+    """What a run computes that trains nothing."""
+    yield f"{work.work} without training"
+    for number, word in ((work.samples, "batch"), (work.prompt, "sequence length"), (work.new_tokens, "new tokens")):
+        if number is not None:
+            yield f"{word} {number}"
 
 
 def _table(answer: Answer, terminal: Terminal) -> list[str]:
