@@ -55,7 +55,7 @@ def answer_of(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
 
 def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advice]:
     """What makes the run fit."""
-    if not there.is_known:
+    if not there.is_known or (wanted.untrained is not None and wanted.untrained.is_served):
         return []
     from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
@@ -82,7 +82,12 @@ def _as_settings(one: Advice) -> Advice:
 def _rows(wanted: TrainingSetup) -> list[SweepRow]:
     from ds_lint.memory.sweep import sweep
 
-    return sweep(wanted)
+    rows = sweep(wanted)
+    if wanted.untrained is None:
+        return rows
+    return (
+        [] if wanted.untrained.is_served else [row for row in rows if row.stage == 3 and row.offload != ("optimizer",)]
+    )
 
 
 def _model(config: Config, wanted: TrainingSetup) -> str:
@@ -108,7 +113,9 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     """What is not counted, and the options that let it be counted."""
     wanted, aligned = found.setup, alignment.of(config.facts)
     if aligned is not None:
-        counted = {one.words for one in wanted.further} | ({alignment.GENERATION} if "generation" in found.peaks else set())
+        counted = {one.words for one in wanted.further} | (
+            {alignment.GENERATION} if "generation" in found.peaks else set()
+        )
         yield from (f"{other} ({aligned.method})" for other in aligned.others if other not in counted)
     if (work := wanted.untrained or wanted.evaluation) is not None:
         yield from inference.left_out(wanted, work)

@@ -404,8 +404,8 @@ class MeasuredActivations(_MeasuredActivations):
 class CacheWindows(TypedDict):
     """Which layers of a model type keep a window of tokens alone, where its config.json does not say.
 
-    ``pattern`` has 1 for each that does, and repeats; None if it depends on further keys. ``switch`` is the key that has
-    to be true, and ``window`` the tokens of a window.
+    ``pattern`` has 1 for each that does, and repeats; None if it depends on further keys. ``switch`` is the key that
+    has to be true, and ``window`` the tokens of a window.
     """
 
     switch: str | None
@@ -429,7 +429,7 @@ class MeasuredForward(_MeasuredActivations, _WithWindows):
 class PreferenceLosses(TypedDict):
     """``preference_losses.json``: bytes for each token and entry of the vocabulary.
 
-    ``trl`` has them by trainer and release, and ``in_fp32`` those of a loss that takes log-probabilities of fp32 logits.
+    ``trl`` has them by trainer and release, ``in_fp32`` those of a loss that takes log-probabilities of fp32 logits.
     """
 
     transformers: str

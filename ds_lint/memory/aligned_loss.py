@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.activations import Pass
 
 _LOGITS = "token*vocabulary"
-_USUAL = 12  # bytes of the loss of most model types, for each token and entry of the vocabulary
+_USUAL = 12.0  # bytes of the loss of most model types, for each token and entry of the vocabulary
 
 
 def with_loss(whole: Band, layers: Band, loss: Band, architecture: JsonObject, computed: Pass) -> Band:

@@ -108,6 +108,9 @@ def _without_training(setup: TrainingSetup, work: Untrained) -> Estimate:
     """What a run takes that trains nothing: the parameters, and what its passes hold."""
     engine = inference.without_training(setup)
     parts = dict.fromkeys(states.KINDS, Placed()) | {"parameters": parameters(engine)}
+    if work.has_optimizer:  # which never makes a step: no gradients, and no states (``_initializes``)
+        made = states.of(setup)
+        parts |= {name: made[name] for name in ("parameters", "master_weights", "buckets")}
     if engine.stage == 3:
         parts["live"] = Placed(gpu=amount(_widened(engine, live_parameters(engine)), engine.width))
     passes: dict[str, Placed] = {}

@@ -1,7 +1,7 @@
 """What a pass without autograd holds on one rank beside the parameters, and the cache that generation keeps.
 
-``schemas/forward_activations.json`` has, for each model type, what each layer adds and the moments at which a pass holds
-the most: of an evaluation, which has the logits of all tokens, of a prompt, and of one more token behind a cache
+``schemas/forward_activations.json`` has, for each model type, what each layer adds and the moments at which a pass
+holds the most: of an evaluation, which has the logits of all tokens, of a prompt, and of one more token behind a cache
 (``tools/activations/forward.py``). A model type that was not measured gets the spread of those that were.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Literal
 
-    from ds_lint.knowledge.records import ActivationForm, JsonObject, MeasuredForward
+    from ds_lint.knowledge.records import ActivationForm, ActivationVariant, JsonObject, MeasuredForward
 
     PassKind = Literal["evaluation", "prompt", "token"]
 
@@ -142,7 +142,7 @@ def _band_of(measured: MeasuredForward, config: JsonObject, computed: ForwardPas
     return Band(min(found) * (1 - slack), found[0], max(found) * (1 + slack))
 
 
-def _variants(measured: MeasuredForward, computed: ForwardPass) -> Iterator[tuple[JsonObject, float]]:
+def _variants(measured: MeasuredForward, computed: ForwardPass) -> Iterator[tuple[ActivationVariant, float]]:
     """The measured ways that the pass may be one of, the likely one first, each with a factor for its dtype.
 
     Only the usual attention was measured in 32 bit.
@@ -166,13 +166,11 @@ def _attentions(usual: str, computed: ForwardPass) -> list[str]:
     return fused if computed.attention == "sdpa" else [*fused, "eager"]
 
 
-def _peak(variant: JsonObject, counted: dict[str, int], layers: tuple[int, int], *, has_logits: bool) -> float:
+def _peak(variant: ActivationVariant, counted: dict[str, int], layers: tuple[int, int], *, has_logits: bool) -> float:
     """The most that a way holds at once: what every layer leaves, and the highest moment."""
     stacks = zip(layers, variant["layers"], strict=False)
-    peaks = [one for one in variant["peaks"] if has_logits or _VOCABULARY not in one]
-    return max(_bytes(one, counted) for one in peaks or [{}]) + sum(
-        count * _bytes(layer, counted) for count, layer in stacks
-    )
+    peaks: list[ActivationForm] = [one for one in variant["peaks"] if has_logits or _VOCABULARY not in one] or [{}]
+    return max(_bytes(one, counted) for one in peaks) + sum(count * _bytes(layer, counted) for count, layer in stacks)
 
 
 def _bytes(form: ActivationForm, counted: dict[str, int]) -> float:

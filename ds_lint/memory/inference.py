@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.memory.untrained import Untrained
 
-_SCORES = Band(2, 10, 30)  # bytes of an entry of the vocabulary: the logits of the next token, in fp32, sorted and summed
+_SCORES = Band(
+    2, 10, 30
+)  # bytes of an entry of the vocabulary: the logits of the next token, in fp32, sorted and summed
 _LOGITS = 2  # how often logits that are kept lie there as those of a further batch are added (``nested_concat``)
 _LARGEST_VECTOR = 2**17  # elements: a norm or a bias has fewer, a matrix of a real model more
 _ACTIVATIONS_OF_KERNELS = 10  # times the heads with their padding, for each token
@@ -42,6 +44,8 @@ class Computed(NamedTuple):
 def without_training(setup: TrainingSetup) -> TrainingSetup:
     """The setup of the engine: nothing is trained, and the ranks of ``tp_size`` have a part of the layers each."""
     work = setup.untrained
+    if work is not None and work.has_optimizer:
+        return setup
     tensors = tuple(tensor._replace(is_trained=False) for tensor in setup.tensors)
     changed = setup._replace(tensors=tensors, optimizer_offload=None, optimizer="", reduce_bucket=0)
     if work is None or not work.is_served:
@@ -76,12 +80,14 @@ def computed(setup: TrainingSetup, work: Untrained) -> Computed | None:
 
 
 def _evaluated(setup: TrainingSetup, work: Untrained, samples: int, length: int) -> Computed | None:
-    passed = ForwardPass("evaluation", samples * setup.sequences, length, setup.dtype, setup.attention, setup.has_logits)
+    passed = ForwardPass(
+        "evaluation", samples * setup.sequences, length, setup.dtype, setup.attention, setup.has_logits
+    )
     held = forward.activations(setup.architecture, passed)
     if held is None:
         return None
     return Computed(
-        held if setup.keeps_all_activations else held._replace(least=0),
+        held._replace(least=0),  # there may be fewer samples than fill a batch
         None,
         _kept(setup, work, _logits(setup, samples * setup.sequences, length)),
         is_complete=work.keeps_logits is not True or work.kept_batches is not None,

@@ -70,7 +70,7 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
 def beside(setup: TrainingSetup, parts: Parts, resting: Peak, passes: Parts) -> Peak:
     """The peak of passes without autograd, beside what lies there between two steps."""
     held = _kinds(parts, *_STATES, *_OTHERS, "live") | _to_the_host(setup) | _kinds(passes, *passes)
-    if setup.stage == 3 and setup.untrained is None:
+    if setup.stage == 3:
         held = _together(held, _kinds(parts, "gradients", "buckets"))
     return _peak(setup, [held], resting.host)
 

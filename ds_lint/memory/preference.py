@@ -1,8 +1,8 @@
 """What training by preferences or rewards holds beside supervised training: other logits, and further models.
 
 ``schemas/preference_losses.json`` has the bytes that the losses of trl hold at once for each token and entry of the
-vocabulary, by release (``tools/activations/preference.py``); a sample counts with both of its sequences, and the answers
-of the reference model are part of it. A model with a head of one number has no logits.
+vocabulary, by release (``tools/activations/preference.py``); a sample counts with both of its sequences, and the
+answers of the reference model are part of it. A model with a head of one number has no logits.
 """
 
 from __future__ import annotations
@@ -97,4 +97,3 @@ def _tensors(config: Config, path: str) -> tuple[Tensor, ...]:
     facts = Facts()
     facts.model = known
     return tuple(lora_requests.parameters(facts))
-

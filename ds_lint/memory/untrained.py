@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 SERVES = "init_inference"
 _EVALUATED = 8  # samples at once, if ``per_device_eval_batch_size`` is not given (TrainingArguments)
 _NEW_TOKENS = ("max_new_tokens", "max_completion_length", "generation_max_length", "max_target_length")
-_PROMPTS = ("max_prompt_length", "max_prompt_len", "max_source_length", "max_input_length", "prompt_len", "prompt_length")
+_PROMPTS = (
+    "max_prompt_length",
+    "max_prompt_len",
+    "max_source_length",
+    "max_input_length",
+    "prompt_len",
+    "prompt_length",
+)
 _BATCHES = ("per_device_eval_batch_size", "eval_batch_size", "batch_size", "bs")
 _BEAMS = ("num_beams", "generation_num_beams")
 _SEQUENCES = "num_return_sequences"
@@ -50,6 +57,7 @@ class Untrained(NamedTuple):
     prompt: int | None
     new_tokens: int | None = None
     sequences: int = 1
+    has_optimizer: bool = False  # which the config names, although nothing is trained
     dtype: str | None = None  # None is that of the config
     tensor_ranks: int | None = None  # of ``init_inference``
     workspace: int | None = None
@@ -77,11 +85,23 @@ def of(config: Config) -> Untrained | None:
 
 
 def refusal(config: Config) -> str | None:
-    """Why a run that trains nothing does not start, in words; None if it may."""
-    alone, stage = evaluated_alone(config), zero_stage(config)
-    if alone is None or stage in (None, 3):
+    """Why a run that trains nothing does not start, in words; None if it may.
+
+    ``_configure_zero_optimizer`` of the engine asserts an optimizer at stages 1 and 2.
+    """
+    stage = zero_stage(config)
+    if stage in (None, 3):
         return None
-    return f"the run evaluates without training, for which the Trainer raises at stage {stage}: it needs stage 3 (DS641)"
+    if evaluated_alone(config) is not None:
+        return (
+            f"the run evaluates without training, and the Trainer does that at stage 3, not at stage {stage}: it raises"
+        )
+    work = of(config) if stage else None
+    if work is None or work.is_served or work.has_optimizer:
+        return None
+    return (
+        f"the run generates without training, and `deepspeed.initialize` needs an optimizer at stage {stage}: it raises"
+    )
 
 
 def beside_training(config: Config) -> Untrained | None:
@@ -157,6 +177,7 @@ def _generated(config: Config, run: ModelRun | None) -> Untrained:
         prompt,
         _new_tokens(config, given, prompt),
         max(given.first(_BEAMS) or 1, 1) * max(given.count(_SEQUENCES) or 1, 1),
+        has_optimizer=config.section("optimizer") is not None,
     )
 
 
@@ -173,18 +194,25 @@ def _served(config: Config, run: ModelRun | None) -> Untrained:
     """A model that ``deepspeed.init_inference`` has divided and cast."""
     found = _generated(config, run)
     given = _Given(config, run.inference if run is not None else None)
-    size = given.count("mp_size")
+    size = given.value("mp_size")
     for name in ("tensor_parallel", "tp"):
         if isinstance(below := given.value(name), tuple):
-            size = dict(below).get("tp_size", size)
-            size = size if isinstance(size, int) else given.resolved(size)
+            size = given.resolved(dict(below).get("tp_size", size))
     dtype = str(given.value("dtype") or "float16").rpartition(".")[2]
     injects = given.value("replace_with_kernel_inject") in TRUE or given.value("kernel_inject") in TRUE
     return found._replace(
+        has_optimizer=False,
         dtype=_DTYPES.get(dtype, "fp16"),
-        tensor_ranks=size if isinstance(size, int) and size > 0 else config.world_size or 1 if size is UNKNOWN else 1,
+        tensor_ranks=_ranks(size, config.world_size),
         workspace=(given.count("max_out_tokens") or given.count("max_tokens") or _OUT) if injects else None,
     )
+
+
+def _ranks(size: Any, all_ranks: int | None) -> int:
+    """The ranks that divide the layers: those of ``tp_size``, or all of them if it is computed."""
+    if size is UNKNOWN:
+        return all_ranks or 1
+    return size if isinstance(size, int) and size > 0 else 1
 
 
 class _Given:

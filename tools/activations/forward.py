@@ -3,11 +3,11 @@
     python -m tools.activations.forward llama gemma2     # these model types, beside those that the file has
     python -m tools.activations.forward                  # all that the file and ``schemas/activations.json`` have
 
-Run it in an environment that has torch and transformers, on the CPU. The passes are those of an evaluation (with labels,
-so the logits of all tokens), of a prompt that is generated from (with a cache, and the logits that ``generate`` asks
-for), and of one more token behind a cache. They are measured as training steps are (``tools/activations``): the storages
-of small models with sizes by chance, as they come and go, and held against further models. For the pass of one more
-token, ``token`` stands for a token in the cache before it, and ``sequence`` for the new one of each sequence.
+Run it in an environment that has torch and transformers, on the CPU. The passes are those of an evaluation (with
+labels, so the logits of all tokens), of a prompt that is generated from (with a cache, and the logits that ``generate``
+asks for), and of one more token behind a cache. They are measured as training steps are (``tools/activations``): the
+storages of small models with sizes by chance, as they come and go, and held against further models. For the pass of one
+more token, ``token`` stands for a token in the cache before it, and ``sequence`` for the new one of each sequence.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class BehindCache(fit.Forms):
 def ways(family: Family) -> list[Way]:
     """The ways to run a model type."""
     kinds = models.attentions(family)
-    names = PASSES if family.model_class.can_generate() else PASSES[:1]
+    names: tuple[str, ...] = PASSES if family.model_class.can_generate() else PASSES[:1]
     if family.config_class().is_encoder_decoder:  # of which the cache of the source does not grow
         names = PASSES[:2]
     return [Way(name, kind) for name in names for kind in kinds] + [Way(name, kinds[0], "fp32") for name in names]
@@ -140,9 +140,7 @@ def measured(family: Family, probe: models.Probe, way: Way, layers: int = LAYERS
         model(**further)
         _remove(hooks)
     storages = [
-        Storage(one.size, max(one.since - mark, 0), one.until - mark)
-        for one in recorder.storages()
-        if one.until > mark
+        Storage(one.size, max(one.since - mark, 0), one.until - mark) for one in recorder.storages() if one.until > mark
     ]
     moved = [[moment - mark for moment in stack] for stack in entries]
     return Timeline(storages, moved, recorder.moments - 1 - mark, recorder.moments - mark)
@@ -210,7 +208,9 @@ def windows(family: Family) -> dict[str, Any] | None:
         given = {**dict.fromkeys(names, layers), **({switch: True} if switch else {}), "sliding_window": 64}
         config = family.config_class(**given)
         kinds.append([int(layer.is_sliding) for layer in transformers.DynamicCache(config=config).layers])
-    pattern = next((one for size in range(1, 12) if all(_repeats(one := kinds[0][:size], found) for found in kinds)), None)
+    pattern = next(
+        (one for size in range(1, 12) if all(_repeats(one := kinds[0][:size], found) for found in kinds)), None
+    )
     if pattern is not None and not any(pattern):
         return None
     return {"switch": switch, "pattern": pattern, "window": usual["sliding_window"]}
