@@ -1,6 +1,7 @@
 """Write ``schemas/preference_losses.json``: what losses over preferences hold for each token and vocabulary entry.
 
     python -m tools.activations.preference          # adds the installed release of trl to those that the file has
+    python -m tools.activations.preference KTOTrainer
 
 Run it in an environment that has torch, transformers, trl and datasets, on the CPU. Real trainers of trl compute the
 loss of one batch and its gradients with small models, and every storage is noted as it comes and goes. Two vocabularies
@@ -23,6 +24,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from ds_lint.frameworks.trl import METHODS
 from tools.activations.__main__ import _measured_with
 from tools.activations.timeline import Timeline, _Recorder
 
@@ -75,7 +77,7 @@ def _step_of(name: str, vocabulary: int, length: int) -> tuple[int, int]:
     for other in more.values():
         known += [*other.parameters(), *other.buffers()]
     peak = _peak(known, made.model.parameters(), lambda: made.compute_loss(made.model.train(), batch))
-    rows = sum(one.shape[0] for key, one in batch.items() if key.endswith("input_ids") and "prompt" not in key)
+    rows = BATCH * next(method.samples for method in METHODS.values() if method.trainer == name)
     width = max(one.shape[1] for one in tensors if one.dim() == 2)
     return peak, rows * width
 
@@ -178,7 +180,7 @@ def main() -> int:
     torch.set_num_threads(1)
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"trl": {}}
     failures = 0
-    for name in TRAINERS:
+    for name in sys.argv[1:] or TRAINERS:
         try:
             found = of_trainer(name)
         except Exception as reason:  # noqa: BLE001, PERF203 - whatever a release raises over a way to make a trainer
