@@ -31,6 +31,8 @@ _NAMES = {
     "value model": ("critic_model_name_or_path", "critic_pretrain", "value_model_path", "reward_model_path"),
 }
 _TRAINED = "value model"
+_VALUE_HEAD = "RM"  # of LLaMA-Factory: a head of one number beside the one for the vocabulary
+_WITH_VALUES = 6  # the logits in 16 bit and in fp32, of which no gradient is taken (trl/models/modeling_value_head.py)
 _UPCASTS = ("LLaMA-Factory",)  # which computes log-probabilities of fp32 logits: train/dpo/trainer.py
 
 
@@ -58,8 +60,10 @@ def loss(config: Config, aligned: Alignment | None) -> Band | None:
     store = tables.load("preference_losses")
     own = store["in_fp32"]["with_reference" if aligned.reference else "alone"]
     framework = config.facts.recipe.record if config.facts.recipe is not None else None
-    if framework is not None and framework.name in _UPCASTS:
-        return Band(0, own, own)
+    if aligned.method == _VALUE_HEAD:
+        return Band(0, _WITH_VALUES, own)
+    if framework is not None and framework.name in _UPCASTS and method.samples + bool(method.has_reference) > 1:
+        return None if method.generates else Band(0, own, own)
     measured = store["trl"].get(method.trainer)
     if not measured:
         return None

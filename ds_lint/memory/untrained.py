@@ -128,7 +128,7 @@ def rollout(config: Config, aligned: Alignment | None) -> Untrained | None:
     return Untrained(
         "generation",
         samples * steps if samples is not None else None,
-        given.first(_PROMPTS) or config.facts.sequence_length,
+        given.first(_PROMPTS) or sequence_length(config.facts),
         config.facts.new_tokens or given.first(_NEW_TOKENS),
     )
 

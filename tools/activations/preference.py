@@ -97,10 +97,11 @@ def in_fp32(*, has_reference: bool) -> float:
             return torch.gather(logits[:, :-1].log_softmax(-1), 2, chosen).sum(), logits
 
         def loss() -> torch.Tensor:
-            mine, _logits = answers()
+            mine, _logits = answers()  # which the caller holds, as the trainer does
             if has_reference:
                 with torch.no_grad():
-                    mine = mine - answers()[0]
+                    other, _ = answers()
+                mine = mine - other
             return torch.nn.functional.logsigmoid(mine)
 
         return _peak([head, hidden, labels], [head], loss), BATCH * length
@@ -119,7 +120,7 @@ def _peak(known: list[torch.Tensor], trained: Iterable[torch.Tensor], loss: Call
 
     for parameter in trained:
         parameter.register_post_accumulate_grad_hook(take_away)
-    with recorder:
+    with torch.enable_grad(), recorder:
         loss().backward()
     return Timeline(recorder.storages(), [], recorder.moments - 1, recorder.moments).peak
 

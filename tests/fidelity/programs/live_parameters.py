@@ -1,8 +1,8 @@
 """How much a rank has gathered at once at stage 3: ``live_parameters.py JOBS``, a JSON list of models and configs.
 
-For each, an engine trains a model of transformers for three steps, or with ``generates`` makes three tokens without an
-optimizer: the coordinator of DeepSpeed notes the modules in the first ones and prefetches in the last. After every fetch
-of a module the parameters are counted that are available or in flight, those left out that persist.
+For each, an engine trains a model of transformers for three steps, or with ``generates`` makes three tokens without
+an optimizer: the coordinator of DeepSpeed notes the modules in the first ones and prefetches in the last. After every
+fetch of a module the parameters are counted that are available or in flight, those left out that persist.
 """
 
 from __future__ import annotations
