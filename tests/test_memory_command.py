@@ -307,9 +307,10 @@ def test_an_evaluation_keeps_logits_for_metrics(described, project):
 def test_an_evaluation_beside_a_training_has_a_peak(described, project):
     """The Trainer evaluates eight samples at once unless it is told otherwise: their logits may be the most."""
     flags = "--deepspeed ds.json --model_name_or_path model --bf16 True --do_train --per_device_train_batch_size 1"
+    flags += " --max_seq_length 512"
     write_into(project)({
-        "quiet.sh": f"deepspeed --num_gpus 8 train.py {flags} --max_seq_length 512 --output_dir out\n",
-        "run.sh": f"deepspeed --num_gpus 8 train.py {flags} --max_seq_length 512 --output_dir o --eval_strategy epoch\n",
+        "quiet.sh": f"deepspeed --num_gpus 8 train.py {flags} --output_dir out\n",
+        "run.sh": f"deepspeed --num_gpus 8 train.py {flags} --output_dir out --eval_strategy steps\n",
     })  # fmt: skip
     assert "evaluation" not in described("quiet.sh")["peaks"]
     peaks = described("run.sh")["peaks"]
