@@ -71,7 +71,8 @@ class Sources(OptionRecord):
         "samples", "memory of each GPU, such as 80GB, if it has no known name", metavar="SIZE"
     )
     micro_batch: int | None = option("samples", "samples that one GPU computes at once", metavar="B")
-    sequence_length: int | None = option("samples", "tokens of a sample", metavar="S")
+    sequence_length: int | None = option("samples", "tokens of a sample, or of a prompt", metavar="S")
+    new_tokens: int | None = option("samples", "tokens that a run generates behind each prompt", metavar="N")
     attention: str | None = option(
         "samples", f"how attention is computed: {', '.join(ATTENTIONS[:-1])} or {ATTENTIONS[-1]}", metavar="KIND",
         choices=ATTENTIONS,
@@ -131,6 +132,7 @@ class Facts:
         self.attention: str | None = None  # as the user says; ``own_arguments`` asks the project too
         self.activation_checkpointing: bool | None = None  # as the user says
         self.named_optimizer: str | None = None  # as the user says, in lower case
+        self.new_tokens: int | None = None  # that are generated behind each prompt
         self.async_io: bool | None = None  # whether there is libaio
         self.adapters: str | None = None  # the option that says that the script trains adapters
         self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too

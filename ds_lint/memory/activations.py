@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import tables
 from ds_lint.memory.band import Band
-from ds_lint.memory.quantities import quantities, sizes
+from ds_lint.memory.quantities import kind_of, quantities, sizes, text_part
 from ds_lint.targets.releases import numbers_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
 
 
 def _activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool) -> Band | None:
-    config = _text_part(architecture)
+    config = text_part(architecture)
     store = tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
@@ -116,12 +116,6 @@ def _median(values: Iterable[float]) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def _text_part(config: JsonObject) -> JsonObject:
-    """The part of a config of several modalities that holds the layers of the language model."""
-    text = config.get("text_config")
-    return text if isinstance(text, dict) and "model_type" in text else config
-
-
 def _is_kin(measured: MeasuredActivations, config: JsonObject, known: Iterable[str]) -> bool:
     """Whether a measured type is built like the model: its stacks, its experts, and its norm as far as that shows.
 
@@ -130,14 +124,7 @@ def _is_kin(measured: MeasuredActivations, config: JsonObject, known: Iterable[s
     has_rms_norm = next((norm == "rms_norm" for norm in _NORMS if any(key.startswith(norm) for key in config)), None)
     if has_rms_norm is not None and measured["has_rms_norm"] is not has_rms_norm:
         return False
-    return _kind(measured["defaults"]) == _kind((*known, *config))
-
-
-def _kind(values: Iterable[str]) -> tuple[bool, bool]:
-    """Whether a model has a decoder beside an encoder, and whether it has experts."""
-    has_decoder = any(key in values for key in ("decoder_layers", "num_decoder_layers"))
-    has_experts = any(key in values for key in ("experts", "num_experts", "num_local_experts", "n_routed_experts"))
-    return has_decoder, has_experts
+    return kind_of(measured["defaults"]) == kind_of((*known, *config))
 
 
 class _Way(NamedTuple):

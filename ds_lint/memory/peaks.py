@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Moment = dict[str, Band]  # what one GPU holds, by kind
 
 _STATES = ("parameters", "master_weights", "optimizer_states")
+_OTHERS = ("reference_model", "other_models")
 _REDUCED_AT_ONCE = 500_000_000  # elements, of ``allreduce_no_retain`` in deepspeed/runtime/engine.py
 # torch's Adam without ``fused`` computes with lists of tensors ("foreach") of the size of what it updates.
 _COMPUTES_WITH_LISTS = ("adamw_torch", "adam_torch")
@@ -53,7 +54,7 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
 
     ``in_layers`` are the activations that are left when the first gradient is there.
     """
-    beside = _kinds(parts, "reference_model")
+    frozen = _kinds(parts, *_OTHERS)
     found = {
         "initialization": (
             [*_initializes(setup, parts), *quantized.loads(setup)],
@@ -63,9 +64,17 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
         "saving": ([_saves(setup, parts)], host_peaks.saves(setup, parts)),
     }
     return {
-        phase: peak(setup, [moment | beside for moment in moments], on_host)
+        phase: peak(setup, [moment | frozen for moment in moments], on_host)
         for phase, (moments, on_host) in found.items()
     }
+
+
+def beside(setup: TrainingSetup, parts: Parts, resting: Peak, passes: Parts) -> Peak:
+    """The peak of passes without autograd, beside what lies there between two steps."""
+    held = _kinds(parts, *_STATES, *_OTHERS, "live") | _to_the_host(setup) | _kinds(passes, *passes)
+    if setup.stage == 3:
+        held = _together(held, _kinds(parts, "gradients", "buckets"))
+    return peak(setup, [held], resting.host)
 
 
 def peak(setup: TrainingSetup, moments: list[Moment], node: Band) -> Peak:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 KEYS = {  # of config.json, by what they are the size of
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
     "intermediate": (
@@ -57,6 +61,19 @@ def sizes(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, int] | 
         expert = found.setdefault("expert_intermediate", found["intermediate"])
         found.setdefault("shared_intermediate", expert * found.get("shared_experts", 0))
     return found
+
+
+def text_part(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a config of several modalities that holds the layers of the language model."""
+    text = config.get("text_config")
+    return text if isinstance(text, dict) and "model_type" in text else config
+
+
+def kind_of(values: Iterable[str]) -> tuple[bool, bool]:
+    """Whether a model has a decoder beside an encoder, and whether it has experts, by its sizes or their keys."""
+    has_decoder = any(key in values for key in KEYS["decoder_layers"])
+    has_experts = any(key in values for key in ("experts", *KEYS["experts"]))
+    return has_decoder, has_experts
 
 
 def quantities(sizes: dict[str, int], micro_batch: int, sequence_length: int, rank: int = 0) -> dict[str, int]:

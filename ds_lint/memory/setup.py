@@ -13,7 +13,7 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import doubts, kernels, loading, packed, parallelism, partitioned
+from ds_lint.memory import doubts, kernels, loading, packed, parallelism, partitioned, preference, untrained
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.memory.fsdp import settings as fsdp_settings
 from ds_lint.memory.kernels import Kernels
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
     from ds_lint.memory.fsdp.sharding import FsdpSharding
+    from ds_lint.memory.preference import FurtherModel
+    from ds_lint.memory.untrained import Untrained
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -149,6 +151,12 @@ class TrainingSetup(NamedTuple):
     copies_offloaded_share: bool = True  # on the GPU, at stages 1 and 2
     stack: Stack | None = None
     fsdp: FsdpSharding | None = None  # of a run with FSDP, which has no stage
+    untrained: Untrained | None = None  # what the run does, if it trains nothing
+    evaluation: Untrained | None = None  # beside the training
+    rollout: Untrained | None = None  # the generation beside the training
+    has_logits: bool = True  # of the whole vocabulary, for each token
+    loss: Band | None = None  # bytes of it for each token and entry of the vocabulary; None as in supervised training
+    further: tuple[FurtherModel, ...] = ()  # models beside the trained one and its reference
 
     @property
     @by_tensors
@@ -307,6 +315,12 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         copies_offloaded_share=config.knowledge.does("offloaded-shares-are-copied-on-the-gpu"),
         stack=config.stack,
+        untrained=untrained.of(config),
+        evaluation=untrained.beside_training(config) if aligned is None else None,
+        rollout=untrained.rollout(config, aligned),
+        has_logits=not preference.has_scalar_head(aligned),
+        loss=preference.loss(config, aligned),
+        further=preference.further(config, aligned),
     )
     return found if sharding is None else _with_fsdp(found, sharding, config)
 

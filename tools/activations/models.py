@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 LAYERS = 3  # that what a layer adds can be separated from what the first one leaves behind
 RANK_TARGETS = {"adapters": None, "adapters-everywhere": "all-linear"}
 ATTENTIONS = ("sdpa", "sdpa-mask", "eager")
-# From these, a class may derive ``head_dim`` and ``num_key_value_heads`` where a config.json leaves them out: both are
-# other ones then if there are twice as many heads in the same hidden size.
-_DECIDING = KEYS["heads"]
 _NO_DROPOUT = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob")  # fused kernels hold nothing for it
 
 
@@ -100,12 +97,21 @@ def default_targets(model_type: str) -> Any:
 
 
 def defaults(family: Family) -> dict[str, Any]:
-    """The values of the keys about sizes that a config.json may leave out, of those that follow from no other key."""
+    """The values of the keys about sizes that a config.json may leave out; not those that follow from other sizes."""
     values = family.config_class().to_dict()
-    twice = {key: 2 * values[key] for key in _DECIDING if isinstance(values.get(key), int)}
-    other = family.config_class(**twice).to_dict()
-    named = [key for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)]
-    return {key: values[key] for key in named if key in _DECIDING or other.get(key) == values[key]}
+    widths, heads = ([key for key in KEYS[size] if key in values] for size in ("hidden", "heads"))
+    given = [dict.fromkeys(widths, 3), dict.fromkeys((*widths, *heads), 2)]
+    others = [
+        (factors, family.config_class(**{key: values[key] * factor for key, factor in factors.items()}).to_dict())
+        for factors in given
+    ]
+    return {
+        key: values[key]
+        for keys in KEYS.values()
+        for key in keys
+        if isinstance(values.get(key), int)
+        and all(key in factors or other.get(key) == values[key] for factors, other in others)
+    }
 
 
 def facts(family: Family) -> dict[str, Any]:
