@@ -59,7 +59,7 @@ LAYERS = (
 )
 # And those inside a room.
 SMOKE_LAYERS = (
-    ("worker",),
+    ("meta_model", "worker"),
     ("html", "script", "small_run"),
     ("probe", "rank", "verify"),
     ("expected", "observe", "processes"),

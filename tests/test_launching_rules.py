@@ -670,3 +670,21 @@ def test_launches_that_differ_only_in_the_option_that_is_added(found):
 def test_a_word_that_is_taken_by_its_place(found, launch, before, is_found):
     findings = found(launch, files={"train.py": f"import sys\n{before}\n{PLAIN}"}, codes="DS866")
     assert [one["severity"] for one in findings] == ["error"] * is_found
+
+
+POD = "apiVersion: v1\nkind: Pod\nspec:\n{}  containers:\n  - command: [{}]\n"
+IN_POD = ", ".join(f"torchrun --nproc_per_node 8 train.py {CONFIG}".split())
+SERVICE = f"services:\n  train:\n    command: torchrun --nproc_per_node 8 train.py {CONFIG}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "is_small"),
+    [
+        ({"pod.yaml": POD.format("", IN_POD)}, True),
+        ({"pod.yaml": POD.format("  hostIPC: true\n", IN_POD)}, False),
+        ({"compose.yaml": SERVICE}, True),
+        ({"compose.yaml": f"{SERVICE}    shm_size: 8gb\n"}, False),
+    ],
+)
+def test_containers_of_pods_and_services_have_little_shared_memory(found, files, is_small):
+    assert ("DS894" in codes(found("", files=files))) == is_small

@@ -105,21 +105,21 @@ CHECKPOINTED = {**FLAGS, "per_device_train_batch_size": 1, "gradient_checkpointi
             {**PLAIN, **zero(2)}, None, 4096, ("26.8GB",),
             {
                 *("ZeRO stage 3", "activation checkpointing", "optimizer offload to the CPU", "micro batch 2"),
-                *("micro batch 1", "smaller buckets"),
+                *("micro batch 1", "fused attention"),
             },
         ),
         (
             {**PLAIN, **zero(3, offload_optimizer=CPU, offload_param=CPU)}, None, 4096, ("16GB",),
             {
                 *("model built in shards", "activation checkpointing", "micro batch 1", "smaller buckets"),
-                "sequences of 1024 tokens",
+                "sequences of 2048 tokens",
             },
         ),
         (
             {**AUTO, **zero(2, offload_optimizer={"pin_memory": False})}, FLAGS, 4096, ("27GB",),
             {
                 *("ZeRO stage 3", "activation checkpointing", "optimizer offload to the CPU", "micro batch 2"),
-                *("micro batch 1", "smaller buckets"),
+                *("micro batch 1", "fused attention"),
             },
         ),
         (
@@ -127,12 +127,11 @@ CHECKPOINTED = {**FLAGS, "per_device_train_batch_size": 1, "gradient_checkpointi
             CHECKPOINTED, 128, ("17GB",),
             {
                 *("smaller buckets", "parameter offload to the CPU", "optimizer and parameter offload to NVMe"),
-                "32 ranks on 4 nodes",
             },
         ),
         (
             {**AUTO, **zero(3, offload_optimizer=CPU)}, FLAGS, 4096, ("200GB", "--host-memory", "100GB"),
-            {"no offload", "16 ranks on 2 nodes"},
+            {"no offload", "16 ranks on 2 nodes", "micro batch 2", "fused attention"},
         ),
     ],
 )  # fmt: skip

@@ -214,7 +214,7 @@ def test_a_reference_model_and_pairs_count(described, memory, project):
     )
     alone, paired, rewarded = (described(f"{name}.sh", "--gpu", "H200") for name in ("sft", "dpo", "rloo"))
     assert paired["rank"]["reference_model"]["bytes"]["least"] == 2 * PARAMETERS
-    assert paired["rank"]["activations"]["bytes"]["likely"] > 1.7 * alone["rank"]["activations"]["bytes"]["likely"]
+    assert paired["rank"]["activations"]["bytes"]["most"] > 1.7 * alone["rank"]["activations"]["bytes"]["most"]
     assert paired["peaks"]["step"]["gpu"]["least"] >= alone["peaks"]["step"]["gpu"]["least"] + 2 * PARAMETERS
     assert (paired["left_out"], rewarded["fits"]["gpu"]) == ([], None)
     assert "reward models (RLOO)" in rewarded["left_out"]
@@ -230,12 +230,93 @@ def test_ranks_that_share_a_sequence_hold_less_of_it(described, project):
     assert shared["master_weights"] == whole["master_weights"]
 
 
-def test_a_run_that_does_not_train_is_not_estimated(memory, project):
-    script = 'import deepspeed\nengine = deepspeed.init_inference(model, config="ds.json")\nengine(x)\n'
-    write_into(project)({"serve.py": script, "serve.sh": "deepspeed --num_gpus 2 serve.py --ds_config ds.json\n"})
-    said = memory("serve.sh", "--model", "model")
-    assert said.status == 2
-    assert "`deepspeed.init_inference`, ./serve.py:2, runs the model in a script that does not train it" in said.err
+SERVES = """\
+import deepspeed
+engine = deepspeed.init_inference(model, tensor_parallel={"tp_size": 2}, dtype=torch.bfloat16)
+engine.module.generate(prompts, max_new_tokens=64)
+"""
+GENERATES = """\
+import deepspeed
+from transformers import AutoModelForCausalLM
+from transformers.integrations import HfDeepSpeedConfig
+kept = HfDeepSpeedConfig("z3.json")
+model = AutoModelForCausalLM.from_pretrained("model")
+engine = deepspeed.initialize(model=model, config="z3.json")[0]
+engine.module.generate(prompts, max_new_tokens=64, num_beams=2)
+"""
+EVALUATES = """\
+from transformers import Trainer, TrainingArguments
+arguments = TrainingArguments("out", deepspeed="z3.json", per_device_eval_batch_size=2)
+trainer = Trainer(model=model, args=arguments, eval_dataset=samples, compute_metrics=accuracy)
+trainer.evaluate()
+"""
+LENGTHS = ("--model", "model", "--micro-batch", "2", "--sequence-length", "448")
+
+
+def test_inference_needs_no_config(described, project):
+    """``init_inference`` divides the matrices of the layers among the ranks of ``tp_size``; each has all embeddings."""
+    write_into(project)({"serve.py": SERVES, "serve.sh": "deepspeed --num_gpus 2 serve.py\n"})
+    found = described("serve.sh", *LENGTHS)
+    assert PARAMETERS < found["rank"]["parameters"]["bytes"]["likely"] < 2 * PARAMETERS
+    assert list(found["peaks"]) == ["initialization", "generation"]
+    assert found["rank"]["key_value_cache"]["bytes"]["likely"] > 0
+
+
+def test_generation_at_stage_3_has_partitions_and_a_cache(described, project):
+    write_into(project)({"serve.py": GENERATES, "serve.sh": "deepspeed --num_gpus 2 serve.py\n", "z3.json": ZERO_3})
+    rank = described("serve.sh", *LENGTHS)["rank"]
+    assert {name: rank[name]["bytes"]["most"] for name in ("gradients", "master_weights", "optimizer_states")} == {
+        "gradients": 0, "master_weights": 0, "optimizer_states": 0,
+    }  # fmt: skip
+    assert rank["live"]["bytes"]["likely"] > 0
+    whole = described("serve.sh", *LENGTHS, "--new-tokens", "576")["rank"]
+    ratio = whole["key_value_cache"]["bytes"]["likely"] / rank["key_value_cache"]["bytes"]["likely"]
+    assert ratio == (448 + 576) / (448 + 64)
+
+
+def test_generation_below_stage_3_raises(memory, project):
+    files = {"serve.py": GENERATES, "serve.sh": "deepspeed --num_gpus 2 serve.py\n"}
+    write_into(project)({**files, "z3.json": {"bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}})
+    said = memory("serve.sh", *LENGTHS)
+    assert (said.status, said.out) == (2, "")
+    assert "`deepspeed.initialize` needs an optimizer at stage 2" in said.err
+
+
+def test_an_evaluation_keeps_logits_for_metrics(described, project):
+    run = {"run.sh": "deepspeed --num_gpus 2 run.py\n", "z3.json": ZERO_3}
+    write_into(project)({**run, "run.py": EVALUATES})
+    found = described("run.sh", *LENGTHS)
+    assert list(found["peaks"]) == ["initialization", "evaluation"]
+    assert found["left_out"] == [one for one in found["left_out"] if "compute_metrics" in one] != []
+    write_into(project)({"run.py": EVALUATES.replace(", compute_metrics=accuracy", "")})
+    assert described("run.sh", *LENGTHS)["left_out"] == []
+
+
+def test_an_evaluation_beside_a_training_has_a_peak(described, project):
+    """The Trainer evaluates eight samples at once unless it is told otherwise: their logits may be the most."""
+    flags = "--deepspeed ds.json --model_name_or_path model --bf16 True --do_train --per_device_train_batch_size 1"
+    flags += " --max_seq_length 512"
+    write_into(project)({
+        "quiet.sh": f"deepspeed --num_gpus 8 train.py {flags} --output_dir out\n",
+        "run.sh": f"deepspeed --num_gpus 8 train.py {flags} --output_dir out --eval_strategy steps\n",
+    })  # fmt: skip
+    assert "evaluation" not in described("quiet.sh")["peaks"]
+    peaks = described("run.sh")["peaks"]
+    assert peaks["evaluation"]["gpu"]["likely"] > peaks["saving"]["gpu"]["likely"]
+
+
+def test_a_reward_model_has_no_logits(described, project):
+    flags = "--model_name_or_path model --deepspeed ds.json --per_device_train_batch_size 1 --max_length 512"
+    write_into(project)({f"{name}.sh": f"trl {name} {flags} --output_dir out\n" for name in ("sft", "reward")})
+    alone, pairs = (described(f"{name}.sh", "--world-size", "8")["rank"]["activations"] for name in ("sft", "reward"))
+    assert pairs["bytes"]["likely"] < 2 * alone["bytes"]["likely"]
+
+
+def test_a_reward_model_of_known_size_counts(described, project):
+    flags = "--model_name_or_path model --deepspeed ds.json --per_device_train_batch_size 1 --reward_model_path model"
+    write_into(project)({"run.sh": f"trl rloo {flags} --output_dir out --max_completion_length 64\n"})
+    found = described("run.sh", "--world-size", "8", "--sequence-length", "448")
+    assert "generation" in found["peaks"]
 
 
 WHOLE = """\

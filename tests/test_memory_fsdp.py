@@ -76,6 +76,9 @@ def described(said):
     return described
 
 
+OLDER = ("--transformers-version", "4.45")  # which loads in fp32 what newer releases map
+
+
 def likely(found, kind, place="rank"):
     parts = found["rank"] if place == "rank" else found["host"]["parts"]
     return parts[kind]["bytes"]["likely"]
@@ -131,11 +134,11 @@ def test_offload_moves_all_states_to_the_host(described):
 
 def test_each_rank_loads_the_model_unless_one_does_for_all(described):
     once, each = (
-        described("a.yaml", a_yaml=f"{OF_VERSION_1}  fsdp_cpu_ram_efficient_loading: {word}\n")["peaks"]
+        described("a.yaml", *OLDER, a_yaml=f"{OF_VERSION_1}  fsdp_cpu_ram_efficient_loading: {word}\n")["peaks"]
         for word in ("true\n  fsdp_sync_module_states: true", "false\n  fsdp_sync_module_states: false")
     )
     more = each["initialization"]["host"]["likely"] - once["initialization"]["host"]["likely"]
-    assert more == pytest.approx(7 * PARAMETERS * 2, rel=0.01)
+    assert more == pytest.approx(7 * PARAMETERS * 4, rel=0.01)
 
 
 def test_version_2_makes_fp32_of_the_model_on_each_rank(described):

@@ -21,6 +21,8 @@ SCHEMAS = Path(__file__).parent.parent / "schemas"
 FILES = {
     "accelerate": records.StackStore,
     "activations": records.Activations,
+    "forward_activations": records.ForwardActivations,
+    "preference_losses": records.PreferenceLosses,
     "advisories": records.AdvisoryStore,
     "allowances": records.Allowances,
     "conversion": records.Conversion,

@@ -187,7 +187,7 @@ class Family:
         tables = (
             auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
             auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES,
-            auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+            getattr(auto, "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", {}),  # since 4.46
             auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
             auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         )

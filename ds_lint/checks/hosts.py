@@ -30,6 +30,10 @@ _REMOTE = (
 )
 # Of a job's variables, those that tell its tasks apart; in the script of the job itself they are 0.
 _OF_TASK = ("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID")
+_MORE_SHARED_MEMORY = {  # what gives a container more, by what starts it; else options of `docker run`
+    "Compose": ("`shm_size: 1gb`", "`ipc: host`"),
+    "Kubernetes": ("an `emptyDir` with `medium: Memory`, mounted at /dev/shm", "`hostIPC: true`"),
+}
 _TO_ALL = "Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`. "
 
 
@@ -296,28 +300,31 @@ _OWN_NUMBER = {
 
 @rule("DS894", "small-shared-memory", severity="info", effects=("risk",), keys=(), elsewhere=True)
 def small_shared_memory(config: Config) -> Iterator[Problem]:
-    """Ranks in a container with the /dev/shm that Docker gives by default.
+    """Ranks in a container with the /dev/shm that containers have by default.
 
     Source: NCCL's documentation, "Troubleshooting", Docker; ``src/transport/shm.cc`` of NCCL.
     """
     launch = config.facts.launch
     ranks = launch.launch.processes_per_node if launch is not None else None
-    if launch is None or launch.launch.container is None or ranks is None or ranks < 2:
+    container = launch.launch.container if launch is not None else None
+    if launch is None or container is None or not container.is_small or ranks is None or ranks < 2:
         return
     if "NCCL_SHM_DISABLE" in launch.launch.environment:
         return
-    program = f"{launch.launch.container} run"
+    way, other = _MORE_SHARED_MEMORY.get(container.started_by, ("`--shm-size=1g`", "`--ipc=host`"))
+    started_by = container.started_by
+    program = f"`{started_by}`" if started_by not in _MORE_SHARED_MEMORY else started_by
     key, span = place_of_launch(config)
     yield Problem(
         key,
         span,
-        f"`{program}` gives {ranks} ranks 64 MB of /dev/shm: NCCL or a data loader may end with a bus error",
+        f"{program} gives {ranks} ranks 64 MB of /dev/shm: NCCL or a data loader may end with a bus error",
         RISK,
-        help="Add `--shm-size=1g`, or `--ipc=host`. NCCL has buffers there for ranks that do not reach each other's "
+        help=f"Add {way}, or {other}. NCCL has buffers there for ranks that do not reach each other's "
         "GPU directly, and the workers of data loaders their batches. The daemon may have another default.",
         label="little shared memory",
         related=[launched(launch, "little shared memory")],
-        subject=(program, ranks),
+        subject=(started_by, ranks),
     )
 
 

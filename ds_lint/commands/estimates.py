@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment, lora_requests
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import doubts, parallelism, quantized, setup, tensor_parallelism
+from ds_lint.memory import inference, parallelism, quantized, setup, tensor_parallelism, untrained
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _OPTIONS = {  # that give what is missing
     "model": "--model (or --parameters)",
     "world size": "--world-size",
-    "size of the model": "--parameters",
+    "size of the model": "--build-model (or --parameters)",
     "adapters": "--lora",
 }
 
@@ -78,7 +78,7 @@ def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
 
 def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advice]:
     """What makes the run fit."""
-    if not there.is_known:
+    if not there.is_known or (wanted.untrained is not None and wanted.untrained.is_served):
         return []
     if wanted.fsdp is not None:
         from ds_lint.memory.fsdp.advice import advice as advice_of_fsdp
@@ -125,6 +125,8 @@ def _rows(config: Config, wanted: TrainingSetup, there: Capacity, parts: AnswerP
     def grown(setup: TrainingSetup, capacity: Capacity) -> LargestSizes:
         return _largest(setup, capacity, models) if parts.grows else LargestSizes(micro_batch(setup, capacity))
 
+    if wanted.untrained is not None:
+        return [] if wanted.untrained.is_served else sweep(wanted, there, (), grown=lambda *_: LargestSizes())
     checkpointing = (False, True) if only is None else (only,)
     return sweep(wanted, there, checkpointing, is_config=parts.assumed is None, grown=grown)
 
@@ -182,12 +184,18 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     """What is not counted, and the options that let it be counted."""
     wanted, aligned = found.setup, alignment.of(config.facts)
     if aligned is not None:
-        yield from (f"{other} ({aligned.method})" for other in aligned.others)
+        counted = {one.words for one in wanted.further}
+        counted |= {alignment.GENERATION} if "generation" in found.peaks else set()
+        yield from (f"{other} ({aligned.method})" for other in aligned.others if other not in counted)
     if (what := quantized.not_included(wanted)) is not None:
         yield what
     if wanted.fsdp is not None:
         yield from fsdp_settings.left_out(config)
     yield from _of_parallelism(config, found)
+    if (work := wanted.untrained or wanted.evaluation) is not None:
+        yield from inference.left_out(wanted, work)
+    if wanted.untrained is not None:
+        return
     if "activations" in found.parts:
         return
     options = [
@@ -201,7 +209,7 @@ def _left_out(config: Config, found: Estimate) -> Iterator[str]:
 def _undivided(config: Config) -> str | None:
     """Why DeepSpeed does not divide the model among ranks, in words."""
     model, ranks, degrees = config.facts.model, config.world_size, parallelism.degrees(config)
-    if fsdp_settings.sharding_of(config) is not None:
+    if fsdp_settings.sharding_of(config) is not None or untrained.of(config) is not None:
         return None
     if ranks and ranks % degrees.of_a_copy:
         return f"{ranks} ranks are not a multiple of the {degrees.of_a_copy} that share a copy of the model"
@@ -227,7 +235,7 @@ def complaint_of(one: LaunchedConfig) -> str | None:
         lacks = setup.missing(config)
     except NoAdapters as error:
         return f"{place}: {error}"
-    if (why := doubts.not_training(config) or _undivided(config)) is not None:
+    if (why := untrained.refusal(config) or _undivided(config)) is not None:
         return f"{place}: {why}, which is not estimated"
     if not lacks:
         wanted = setup.of(config)

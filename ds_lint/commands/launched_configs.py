@@ -125,7 +125,21 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
             continue
         basis = with_material(launch, session.context(path).basis.but(policies=()))
         return read_config(found[0], basis, session, takes_fsdp=True)
-    return None
+    return _of_inference(launch, by, session)
+
+
+def _of_inference(launch: LaunchFacts, by: str, session: Session) -> Config | None:
+    """An empty config for a launch whose script needs none: ``init_inference`` has its own arguments."""
+    from ds_lint.session.material import with_material
+    from ds_lint.source import documents
+
+    call = launch.script.calls.inference if launch.script is not None else None
+    if call is None or not call.function.endswith("init_inference"):
+        return None
+    (document,) = documents.configs_in(b"{}", f"{by}.json")
+    document.path = by
+    basis = with_material(launch, session.context(by).basis.but(policies=()))
+    return read_config(document, basis, session)
 
 
 def read_config(document: Document, basis: Basis, session: Session, *, takes_fsdp: bool = False) -> Config:

@@ -11,6 +11,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
 from ds_lint.commands.report import print_text, write_notes
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.memory import packed, setup
 from ds_lint.output import memory_table
 from ds_lint.output.harmless import JSON, complaint, harmless
@@ -41,6 +42,8 @@ def memory(options: Options, own: MemoryOptions) -> int:
         if path is None:
             return _without_config(session, options, own)
         found = launched_configs(path, session)
+        if own.build_model:
+            _build_models(found)
         parts = AnswerParts(sweeps=own.sweep, grows=own.largest)
         answers = _different(answer for one in found if (answer := answer_of(one, parts)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
@@ -60,6 +63,8 @@ def _without_config(session: Session, options: Options, own: MemoryOptions) -> i
     from ds_lint.commands.assumed_config import assumed_config, assumptions, needed
 
     one = assumed_config(session, asks_for_model=own.largest)
+    if own.build_model:
+        _build_models([one])
     if (lack := needed(one.config.facts)) is not None:
         return complain(lack)
     answer = answer_of(one, AnswerParts(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
@@ -90,6 +95,21 @@ def _print(
         print_text(harmless(text, documents=documents), sys.stdout)
     write_notes(notes, documents)
     return 1 if any(answer.surely_fails for answer in answers) else 0
+
+
+def _build_models(found: list[LaunchedConfig]) -> None:
+    """Give models whose shapes are not known the parameters that their classes have."""
+    for model in {id(one): one for config in found if (one := config.config.facts.model) is not None}.values():
+        if model.parameter_count is None and model.quantization is None and model.config:
+            from ds_lint.facts.safetensors import Parameter
+            from ds_lint.smoke import meta_model
+
+            try:
+                built = meta_model.parameters(model.config)
+            except meta_model.NotBuilt as reason:
+                raise UnreadableFact(f"{model.origin}: {reason}") from None
+            model.parameters = [Parameter(name, shape, model.dtype or "") for name, shape in built]
+            model.parameter_count = sum(parameter.count for parameter in model.parameters)
 
 
 def _cannot_plot(own: MemoryOptions, options: Options) -> str | None:

@@ -146,6 +146,12 @@ class MemoryOptions(OptionRecord):
     largest: bool = option(
         "shown", "also print the largest micro batch, sequence length and model that fit on the GPU", False
     )
+    build_model: bool = option(
+        "shown",
+        "build a model whose shapes are not known with the installed transformers, on torch's meta device in a process "
+        "of its own; nothing is downloaded, and no code of the model runs",
+        False,
+    )
     plot: str | None = option(
         "shown",
         "draw each phase by kind against the memory that there is, with --sweep every stage; FILE ends with .html, "

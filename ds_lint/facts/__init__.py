@@ -71,7 +71,8 @@ class Sources(OptionRecord):
         "samples", "memory of each GPU, such as 80GB, if it has no known name", metavar="SIZE"
     )
     micro_batch: int | None = option("samples", "samples that one GPU computes at once", metavar="B")
-    sequence_length: int | None = option("samples", "tokens of a sample", metavar="S")
+    sequence_length: int | None = option("samples", "tokens of a sample, or of a prompt", metavar="S")
+    new_tokens: int | None = option("samples", "tokens that a run generates behind each prompt", metavar="N")
     attention: str | None = option(
         "samples", f"how attention is computed: {', '.join(ATTENTIONS[:-1])} or {ATTENTIONS[-1]}", metavar="KIND",
         choices=ATTENTIONS,
@@ -125,11 +126,13 @@ class Facts:
         self.model_at: list[Related] = []  # where a launch, a recipe or a script names the model
         self.gpu: Gpu | None = None
         self.host_memory: int | None = None  # bytes on each node
+        self.shared_memory: int | None = None  # bytes of /dev/shm there
         self.micro_batch: int | None = None  # samples that one rank computes at once
         self.sequence_length: int | None = None  # tokens of a sample
         self.attention: str | None = None  # as the user says; ``own_arguments`` asks the project too
         self.activation_checkpointing: bool | None = None  # as the user says
         self.named_optimizer: str | None = None  # as the user says, in lower case
+        self.new_tokens: int | None = None  # that are generated behind each prompt
         self.async_io: bool | None = None  # whether there is libaio
         self.adapters: str | None = None  # the option that says that the script trains adapters
         self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
@@ -171,6 +174,8 @@ class Facts:
         if self.host_memory is None and launch.memory is not None:
             joined.host_memory = launch.memory
             joined.tell("host memory", f"{launch.memory / 2**30:.4g} GiB, by {launch.origin}")
+        if self.shared_memory is None:
+            joined.shared_memory = launch.shared_memory
         if self.model is None:
             joined.family = launch.family if launch.model is None else None
             joined.take_model(launch.model, *launch.model_place)

@@ -14,20 +14,22 @@ if TYPE_CHECKING:
     from ds_lint.frameworks.record import FieldValues
     from ds_lint.launches.aligned import AlignedTraining
 
-_GENERATION = "the cache of generation, or vLLM beside the training"
+GENERATION = "the cache of generation, or vLLM beside the training"
 
 
 class Alignment(NamedTuple):
     """What a run holds and computes beside supervised training.
 
     ``reference`` says whether it keeps a frozen copy of the model; None if that is not known. ``samples`` are the
-    sequences of one sample. ``others`` are what else it holds, in words, of which the size is not known.
+    sequences of one sample. ``others`` are what else it holds, in words, of which the size is not known. ``generates``
+    says that it generates the answers that it learns from.
     """
 
     method: str
     samples: int
     reference: bool | None
     others: tuple[str, ...]
+    generates: bool = False
 
 
 def of(facts: Facts) -> Alignment | None:
@@ -67,9 +69,9 @@ def _alignment(aligned: Aligned | None, facts: Facts) -> Alignment | None:
     keeps = aligned.reference if method.has_reference else False
     if keeps and facts.lora is not None:  # as the user says: the adapters are switched off for it
         keeps = False
-    generation = (_GENERATION,) if method.generates else ()
+    generation = (GENERATION,) if method.generates else ()
     name = aligned.method.upper().replace("_", " ")
-    return Alignment(name, method.samples, keeps, (*aligned.others, *method.others, *generation))
+    return Alignment(name, method.samples, keeps, (*aligned.others, *method.others, *generation), method.generates)
 
 
 def _of_script(made: AlignedTraining, given: GivenFields) -> Aligned:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from ds_lint.facts import cgroups
 from ds_lint.facts.unreadable import UnreadableFact
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -12,12 +13,6 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MOST = 2**60  # more than a machine has
 _MEMINFO = "/proc/meminfo"
 _SHARED = "/dev/shm"  # noqa: S108 - on Linux
-_LIMITS = (  # of a container: cgroup v2 and v1
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-)
-_USED = "/sys/fs/cgroup/memory.current"
-_USE_BY_KIND = "/sys/fs/cgroup/memory.stat"
 
 
 def size(text: str) -> int:
@@ -30,14 +25,14 @@ def size(text: str) -> int:
 
 
 def memory() -> int | None:
-    """The bytes of memory that processes on this machine, or in this container, may use; None where nothing tells."""
-    known = [amount for amount in (_in_meminfo("MemTotal"), *map(_limit, _LIMITS)) if amount is not None]
+    """The bytes of memory that processes on this machine, container or job may use; None where nothing tells."""
+    known = [amount for amount in (_in_meminfo("MemTotal"), cgroups.limit()) if amount is not None]
     return min(known, default=None)
 
 
 def free_memory() -> int | None:
     """The bytes that processes may take beside those that run; None where nothing tells."""
-    known = [amount for amount in (_in_meminfo("MemAvailable"), _left_in_container()) if amount is not None]
+    known = [amount for amount in (_in_meminfo("MemAvailable"), cgroups.left()) if amount is not None]
     return min(known, default=None)
 
 
@@ -97,25 +92,3 @@ def _in_meminfo(name: str) -> int | None:
     except OSError:
         return None
     return int(found[1]) * 1024 if found else None
-
-
-def _left_in_container() -> int | None:
-    """What the limit of cgroup v2 leaves; unused file pages do not count."""
-    limit, used = _limit(_LIMITS[0]), _limit(_USED)
-    if limit is None or used is None:
-        return None
-    try:
-        with open(_USE_BY_KIND, encoding="ascii") as file:
-            found = re.search(r"^inactive_file (\d+)", file.read(), re.MULTILINE)
-    except OSError:
-        found = None
-    return limit - used + (int(found[1]) if found else 0)
-
-
-def _limit(path: str) -> int | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            text = file.read().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None  # "max": none

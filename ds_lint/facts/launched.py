@@ -185,8 +185,13 @@ class LaunchFacts:
 
     @property
     def memory(self) -> int | None:
-        """The bytes of memory that a job has on each node."""
+        """The bytes of memory that a job or a container has on each node."""
         return self.launch.memory
+
+    @property
+    def shared_memory(self) -> int | None:
+        """The bytes of /dev/shm in the container of a launch."""
+        return self.launch.container.shared_memory if self.launch.container is not None else None
 
     @property
     def gpu(self) -> Gpu | None:
@@ -359,6 +364,7 @@ class LaunchFacts:
             self.launch.environment.get("CUDA_VISIBLE_DEVICES", ""),
             any(name.startswith("PET_") for name in self.launch.environment),
             self.memory,
+            self.launch.container,
             self.launch.gpu,
             self.sets_ranks,
             self.splits_model,

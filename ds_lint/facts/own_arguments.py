@@ -10,7 +10,7 @@ from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from ds_lint.facts import Facts
@@ -48,6 +48,28 @@ def sequence_length(facts: Facts) -> int | None:
     own = framework.lengths if framework is not None else ()
     names = (*own, *_LENGTHS_OF_FRAMEWORKS, *_LENGTHS)
     return next((length for name in names for value in values(facts, name) if (length := _count(value))), None)
+
+
+def first_count(facts: Facts, names: Iterable[str]) -> int | None:
+    """The first of these arguments that is a number: one that is given, else the default of the script."""
+    launch = facts.launch
+    declared = launch.script.arguments if launch is not None and launch.script is not None else {}
+    for name in names:
+        for value in values(facts, name):
+            if (found := _count(value)) is not None:
+                return found
+    defaults = (declared[name].default for name in names if name in declared)
+    return next((found for value in defaults if (found := _count(value)) is not None), None)
+
+
+def first_value(facts: Facts, name: str) -> Any:
+    """The value of an argument; None if it is not given."""
+    return next((value for value in values(facts, name) if value is not None), None)
+
+
+def named_by(facts: Facts, names: Iterable[str]) -> str | None:
+    """The first of these arguments that is a name."""
+    return next((value for name in names for value in values(facts, name) if isinstance(value, str) and value), None)
 
 
 def attention(facts: Facts) -> str | None:

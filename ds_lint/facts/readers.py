@@ -24,6 +24,7 @@ def gather(sources: Sources) -> Facts:
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
     facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
     facts.attention, facts.activation_checkpointing = sources.attention, sources.activation_checkpointing
+    facts.new_tokens = sources.new_tokens
     for name, read in READERS.items():
         if (value := getattr(sources, name)) is not None:
             read(facts, value, sources.giver(name))
@@ -123,6 +124,7 @@ def _look_around(facts: Facts, _is_here: bool, _given_by: str) -> None:
     if facts.host_memory is None and (memory := host.memory()) is not None:
         facts.host_memory = memory
         facts.origins["host memory"] = f"{memory / 2**30:.0f} GiB, reported by this machine"
+    facts.shared_memory = host.shared_memory()
     facts.async_io = host.has_async_io()
     if facts.async_io is not None:
         facts.origins["libaio"] = f"{'found' if facts.async_io else 'not found'} by the compiler of this machine"

@@ -419,6 +419,7 @@ _MeasuredActivations = TypedDict("_MeasuredActivations", {"class": str})
 class _DescribedActivations(_MeasuredActivations):
     attention: str
     defaults: dict[str, int]  # of the keys of config.json about sizes
+    has_rms_norm: bool
     dropouts: dict[str, bool]  # the keys of config.json about dropout, and whether they were on
     variants: dict[str, ActivationVariant]
 
@@ -426,6 +427,7 @@ class _DescribedActivations(_MeasuredActivations):
 class MeasuredActivations(_DescribedActivations, total=False):
     """What a training step of a model type holds beside the model states, by the way to train."""
 
+    has_liger: bool  # whether Liger has kernels for it; variants with them may not have been measured
     older: list[OlderActivations]  # the newest first
 
 
@@ -434,6 +436,53 @@ class OlderActivations(TypedDict):
 
     before: str
     variants: dict[str, ActivationVariant]
+
+
+class CacheWindows(TypedDict):
+    """Which layers of a model type keep a window of tokens alone, where its config.json does not say.
+
+    ``pattern`` has 1 for each that does, and repeats; None if it depends on further keys. ``switch`` is the key that
+    has to be true, and ``window`` the tokens of a window.
+    """
+
+    switch: str | None
+    pattern: list[int] | None
+    window: int | None
+
+
+class _WithWindows(TypedDict, total=False):
+    windows: CacheWindows
+
+
+class MeasuredForward(_MeasuredActivations, _WithWindows):
+    """What a pass of a model type without autograd holds, by the pass and the kind of attention."""
+
+    attention: str
+    defaults: dict[str, int]
+    dropouts: dict[str, bool]
+    variants: dict[str, ActivationVariant]
+
+
+class PreferenceLosses(TypedDict):
+    """``preference_losses.json``: bytes for each token and entry of the vocabulary.
+
+    ``trl`` has them by trainer and release, ``in_fp32`` those of a loss that takes log-probabilities of fp32 logits.
+    """
+
+    transformers: str
+    torch: str
+    measured: str
+    trl: dict[str, dict[str, float]]
+    in_fp32: dict[str, float]
+
+
+class ForwardActivations(TypedDict):
+    """``forward_activations.json``."""
+
+    transformers: str
+    torch: str
+    measured: str
+    models: dict[str, MeasuredForward]
 
 
 class Activations(TypedDict):
@@ -1083,6 +1132,10 @@ class Loader(Protocol):
     def __call__(self, name: Literal["activations"]) -> Activations: ...
     @overload
     def __call__(self, name: Literal["tensor_parallel"]) -> TensorParallel: ...
+    @overload
+    def __call__(self, name: Literal["forward_activations"]) -> ForwardActivations: ...
+    @overload
+    def __call__(self, name: Literal["preference_losses"]) -> PreferenceLosses: ...
     @overload
     def __call__(self, name: Literal["published_models"]) -> PublishedModels: ...
     @overload

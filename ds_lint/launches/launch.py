@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.frameworks.record import Framework
+    from ds_lint.launches.container import Container
     from ds_lint.launches.launchers import Launcher
     from ds_lint.launches.word import Argument, UnknownWord, Word
 
@@ -41,12 +42,12 @@ class Launch(NamedTuple):
     on: variables, parameters, substitutions. ``loose`` are those words behind the program that may be options, and
     ``loose_before`` is what those before it depend on. ``environment`` are the variables that the script exports. Paths
     are as the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are
-    the bytes of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
-    ``redirections`` are those of the command if an option is taken for the file of one, and ``cut_off`` the words
-    behind the command that the shell takes for another one. ``around`` is the ``srun`` or ``mpirun`` that runs a text
-    or a script with it. ``set_in`` are the other files that set variables of the environment, by their names, and
-    ``container`` is the program that starts a container around it with little shared memory. ``own_words`` are those of
-    a launcher that starts a process for each GPU, before the script; ``behind`` those behind the program as they are,
+    the bytes of each node that the job asks for, or its container may use, and ``gpu`` is the kind of its GPUs, as the
+    cluster calls it. ``redirections`` are those of the command if an option is taken for the file of one, and
+    ``cut_off`` the words behind the command that the shell takes for another one. ``around`` is the ``srun`` or
+    ``mpirun`` that runs a text or a script with it. ``set_in`` are the other files that set variables of the
+    environment, by their names, and ``container`` is the one around it. ``own_words`` are those of a launcher that
+    starts a process for each GPU, before the script; ``behind`` those behind the program as they are,
     each with what is known of it if it is unknown. ``shipped_by`` is the framework whose repository has the config
     that is named, if the project does not have it.
     """
@@ -75,10 +76,17 @@ class Launch(NamedTuple):
     cut_off: tuple[Word, ...] = ()
     around: tuple[Word, ...] = ()
     set_in: tuple[tuple[str, str], ...] = ()
-    container: str | None = None
+    container: Container | None = None
     own_words: tuple[Word, ...] = ()
     behind: tuple[tuple[Word, UnknownWord | None], ...] = ()
     shipped_by: Framework | None = None
+
+    def within(self, container: Container | None) -> Launch:
+        """The same in a container, which may limit the memory further."""
+        if container is None:
+            return self
+        known = [one for one in (self.memory, container.memory) if one is not None]
+        return self._replace(container=self.container or container, memory=min(known, default=None))
 
     @property
     def record(self) -> Launcher | None:

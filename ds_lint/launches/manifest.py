@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.container import Container, of_pod, of_service
 from ds_lint.launches.scripts import Launches, joined, launches_in
 from ds_lint.launches.surroundings import OF_RANKS
 from ds_lint.source.counts import count
@@ -34,6 +35,7 @@ class _ManifestCommand(NamedTuple):
     text: str
     lines: int
     variables: Variables
+    container: Container | None = None
 
 
 def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launches:
@@ -42,15 +44,16 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
         return joined([])
     found = []
     for root in documents(text):
-        seen = set[tuple[str, str]]()
+        seen = set[tuple[str, str, Container | None]]()
         for command in _commands(root, text):
-            if (start := (command.text, repr(command.variables))) in seen:
+            if (start := (command.text, repr(command.variables), command.container)) in seen:
                 continue
             seen.add(start)
             stand_ins = StandIns()
             script = _OF_AZURE.sub(lambda match: stand_ins.add(match[1].strip()), command.text)  # noqa: B023 - called at once
             started = launches_in(script, path, read, variables=command.variables, stand_ins=stand_ins)
-            found.append(started.moved(command.lines, path))
+            placed = started.moved(command.lines, path)
+            found.append(placed.within(command.container) if command.container is not None else placed)
     return joined(found)
 
 
@@ -74,7 +77,7 @@ def _commands(root: Node, text: str) -> Iterator[_ManifestCommand]:
 def _of_kubernetes(root: Node, text: str) -> Iterator[_ManifestCommand]:
     """The commands of all containers. ``$(NAME)`` is a variable, as in the shell, if the container sets it."""
     common = _of_operator(root)
-    for container in _objects(root):
+    for pod, container in _containers(root):
         words = [*_strings(container.get("command")), *_strings(container.get("args"))]
         first = container.get("command") or container.get("args")
         if not words or first is None:
@@ -84,7 +87,15 @@ def _of_kubernetes(root: Node, text: str) -> Iterator[_ManifestCommand]:
             name, value = entry.get("name"), entry.get("value")
             if name is not None:
                 variables[str(name.value)] = str(value.value) if value is not None else None
-        yield _ManifestCommand(" ".join(_word(word, variables) for word in words), _line(first, text), variables)
+        line = _line(first, text)
+        command = " ".join(_word(word, variables) for word in words)
+        yield _ManifestCommand(command, line, variables, of_pod(pod, container))
+
+
+def _containers(root: Node) -> Iterator[tuple[Node, Node]]:
+    """Whatever may be a container, each with the object that lists it, which is the pod."""
+    pods = {id(one): pod for pod in _objects(root) for member in pod.members for one in _items(member.value)}
+    yield from ((pods.get(id(one), one), one) for one in _objects(root))
 
 
 def _word(word: str, variables: Variables) -> str:
@@ -128,7 +139,9 @@ def _of_compose(root: Node, text: str) -> Iterator[_ManifestCommand]:
         if not given:
             continue
         words = [_of_compose_word(word) for part in given for word in _words(part)]
-        yield _ManifestCommand(" ".join(words), _line(given[0], text), _environment(service.get("environment")))
+        yield _ManifestCommand(
+            " ".join(words), _line(given[0], text), _environment(service.get("environment")), of_service(service)
+        )
 
 
 def _of_compose_word(word: str) -> str:

@@ -18,6 +18,7 @@ from ds_lint.launches.generation import GenerationReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.model_run import model_run
 from ds_lint.launches.partitioned_shapes import ShapeReader
 from ds_lint.launches.pipelines import pipeline_of
 from ds_lint.launches.prepared_models import prepared_calls
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_building import WholeModel
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig, WholeBuild
+    from ds_lint.launches.model_run import ModelRun
     from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.partitioned_shapes import ShapeRead
     from ds_lint.launches.prepared_models import PreparedCall
@@ -118,7 +120,7 @@ class ScriptCalls(NamedTuple):
     ``pipeline`` is where it makes the pipeline that its engine gets, ``model_save`` where the Trainer saves the model.
     ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``has_adapters`` that it may give
     the model adapters. ``advised`` are the calls that
-    advisories ask about.
+    advisories ask about. ``model_run`` are the arguments with which it runs its model without training it.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -153,6 +155,7 @@ class ScriptCalls(NamedTuple):
     has_adapters: bool
     adapters: tuple[AdapterConfig, ...]
     advised: AdvisedCalls
+    model_run: ModelRun | None
 
     @property
     def quantized(self) -> QuantizedLoad | None:
@@ -209,6 +212,7 @@ class _CallReader:
             has_adapters=self.trained.has_adapters,
             adapters=tuple(adapter_configs(self.trained, self.sources)),
             advised=self.advised,
+            model_run=model_run(self.trained),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.container import small_shared_memory
+from ds_lint.launches.container import of_command
 from ds_lint.launches.invocation import launch
 from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import by_module, by_program
@@ -21,6 +21,7 @@ from ds_lint.source.slurm import allocation, with_options
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ds_lint.launches.container import Container
     from ds_lint.launches.word import Word
     from ds_lint.source.notebook_cells import Notebook
     from ds_lint.source.shell.interpreter import Around
@@ -68,6 +69,10 @@ class Launches(NamedTuple):
     misread: list[int]
     written: tuple[WrittenConfig, ...] = ()
     notebook: Notebook | None = None
+
+    def within(self, container: Container) -> Launches:
+        """The same in a container."""
+        return self._replace(launches=[one.within(container) for one in self.launches])
 
     def moved(self, lines: int, path: str) -> Launches:
         """The same for a text that starts so many lines further down its file, which may call others."""
@@ -133,8 +138,8 @@ def launches_in(
         if one is not None:
             around = next((words for words, _ in started.around if _parallel(words) is not None), ())
             commands = (command, *(_known(words) for words, _ in started.around))
-            container = next(filter(None, map(small_shared_memory, commands)), None)
-            found.append(one._replace(around=tuple(_known(around)), container=container))
+            container = next(filter(None, map(of_command, commands)), None)
+            found.append(one._replace(around=tuple(_known(around))).within(container))
     written = [
         WrittenConfig(posixpath.normpath(posixpath.join(cwd, one.name)), one.line, one.end_line)
         for one in followed.written

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import tables
 from ds_lint.memory.band import Band
-from ds_lint.memory.quantities import quantities, sizes
+from ds_lint.memory.quantities import kind_of, quantities, sizes, text_part
 from ds_lint.memory.shared import Shared, of_rank
 from ds_lint.targets.releases import numbers_of
 
@@ -24,16 +24,27 @@ _SLACK = 0.04  # of a model type that was measured: tools/activations writes not
 _TWO_STACKS = 0.25  # of a T5: batches of one sequence were up to 19% above what is likely, and 32 bit further
 _OTHER_DROPOUT = 0.2  # if dropout is on where it was measured off, or off where on
 _ANOTHER_TYPE = 0.3  # beyond the spread of the model types that were measured
+_NORMS = ("rms_norm", "layer_norm", "layernorm")  # begin keys of config.json
 _PLACES = {None: ("adapters", "adapters-everywhere"), False: ("adapters",), True: ("adapters-everywhere",)}
 PLAIN, LIGER = "transformers", "liger"  # whose kernels compute the layers
 _LOGITS = "token*vocabulary"
-_CHUNK = "chunk*vocabulary"  # of the logits, in Liger's loss
+_OF_LOSS = (_LOGITS, "shifted*vocabulary", "chunk*vocabulary")  # the last is of Liger, which has some of them at once
 _HEAD = "vocabulary*hidden"
-_CUT = {"token*hidden": 2, "token*one": 8}  # of a loss without logits: the gradient of its input, and two sums in fp32
+_CUT: ActivationForm = {
+    "token*hidden": 2,
+    "token*one": 8,
+}  # of a loss without logits: the gradient of its input, and two sums in fp32
+# At the loss of Liger, in all model types that were measured; the last but one is the gradient of the head.
+_FUSED: ActivationForm = {"token*hidden": 6, "token*one": 17, _HEAD: 2, "chunk*vocabulary": 2}
+_FEWER = Band(0.5, 0.8, 1)  # of a type for which Liger has kernels that were not measured, as those of experts
 # Some releases of Liger add each chunk's gradient of the head to their sum as a matrix in 16 bit, and in 32 bit
 # (``grad_weight += torch.mm(...).float()`` in ops/fused_linear_cross_entropy.py); newer ones add in place.
 _SUMMED = 6
 _DROPPED = 3  # bytes: of each element that dropout has before an adapter, in 16 bit, with its mask
+
+
+_MOST_REMEMBERED = 128
+_remembered: dict[tuple[str, Pass, bool], Band | None] = {}  # advice and sweeps ask for the same again and again
 
 
 class AdaptedLayers(NamedTuple):
@@ -70,7 +81,16 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     The most includes 16-bit logits that a training script keeps. Of a model of several modalities, these are the
     activations of its text part. With ``are_logits_freed``, what the layers hold when the first gradient is there.
     """
-    config = _text_part(architecture)
+    key = repr(architecture), computed, are_logits_freed
+    if key not in _remembered:
+        if len(_remembered) >= _MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = _activations(architecture, computed, are_logits_freed=are_logits_freed)
+    return _remembered[key]
+
+
+def _activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: bool) -> Band | None:
+    config = text_part(architecture)
     are_logits_freed = are_logits_freed or not computed.shared.has_head
     store = tables.load("activations")["models"]
     measured = store.get(str(config.get("model_type")))
@@ -79,7 +99,9 @@ def activations(architecture: JsonObject, computed: Pass, *, are_logits_freed: b
     known = sizes(config, {})
     if known is None:
         return None
-    kin = [one | {"dropouts": {}} for one in store.values() if _kind(one["defaults"]) == _kind((*known, *config))]
+    kin = [one | {"dropouts": {}} for one in store.values() if _is_kin(one, config, known)]
+    if computed.attention not in (None, "eager"):  # which a class that has none of its kind refuses
+        kin = [one for one in kin if one["attention"] != "eager"] or kin
     found = [_band_of(one, config, computed, are_logits_freed=are_logits_freed) for one in kin]
     bands = [band for band in found if band is not None]
     if not bands:
@@ -97,17 +119,15 @@ def _median(values: Iterable[float]) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def _text_part(config: JsonObject) -> JsonObject:
-    """The part of a config of several modalities that holds the layers of the language model."""
-    text = config.get("text_config")
-    return text if isinstance(text, dict) and "model_type" in text else config
+def _is_kin(measured: MeasuredActivations, config: JsonObject, known: Iterable[str]) -> bool:
+    """Whether a measured type is built like the model: its stacks, its experts, and its norm as far as that shows.
 
-
-def _kind(values: Iterable[str]) -> tuple[bool, bool]:
-    """Whether a model has a decoder beside an encoder, and whether it has experts."""
-    has_decoder = any(key in values for key in ("decoder_layers", "num_decoder_layers"))
-    has_experts = any(key in values for key in ("experts", "num_experts", "num_local_experts", "n_routed_experts"))
-    return has_decoder, has_experts
+    Nearly all types whose norm is the root mean square have a gate and rotary positions, too, as a Llama has.
+    """
+    has_rms_norm = next((norm == "rms_norm" for norm in _NORMS if any(key.startswith(norm) for key in config)), None)
+    if has_rms_norm is not None and measured["has_rms_norm"] is not has_rms_norm:
+        return False
+    return kind_of(measured["defaults"]) == kind_of((*known, *config))
 
 
 class _Way(NamedTuple):
@@ -155,7 +175,9 @@ def _ways(measured: MeasuredActivations, computed: Pass) -> tuple[_Way, list[_Wa
 
 def _kernels(measured: MeasuredActivations, computed: Pass) -> list[tuple[str, str]]:
     """The kernels of the layers and of the loss that are possible, the likely ones first."""
-    has_liger = any(LIGER in name.split() for name in measured["variants"])
+    has_liger = measured.get("has_liger", False)
+    if has_liger and computed.kernels is None and computed.loss is None:
+        return [(PLAIN, "logits"), (LIGER, "fused"), (LIGER, "cut")]  # any other is between these
     layers = [computed.kernels] if computed.kernels is not None else [PLAIN, LIGER]
     if not has_liger:  # which leaves the classes that it does not know as they are
         layers = [PLAIN]
@@ -220,9 +242,14 @@ class _Model:
         self._layers = layers
         self._computed = computed
         self._are_logits_freed = are_logits_freed
+        self._sums: dict[str, float] = {}  # of all layers, by the names of variants
+        self._moments: dict[tuple[str, str], list[float]] = {}
 
     def band(self, way: _Way) -> Band:
         """What a way to compute holds; the most includes what not every release or script holds beside it."""
+        if way.kernels == LIGER and _variant(way._replace(attention=self._usual)) not in self._variants:
+            plain = self.band(way._replace(kernels=PLAIN))
+            return Band(*(bound * part for bound, part in zip(plain, _FEWER, strict=True)))
         adapters, dtype = self._computed.adapters, self._computed.dtype
         if adapters is not None:
             found = self._with_adapters(way, adapters)
@@ -310,37 +337,49 @@ class _Model:
         name = _variant(way, *words)
         if name not in self._variants:
             return None
-        moments = [form for form in self._peaks(name) if not _is_of_loss(form)]
+        moments = self._at_moments(name, "layers")
         if not self._are_logits_freed:
-            moments += self._of_loss(way, *words)
-        return self._held(name) + max(map(self._bytes, moments or [{}]))
+            moments = [*moments, *self._of_loss(way, *words)]
+        return self._held(name) + max(moments, default=0)
 
     def _at_the_loss(self, way: _Way) -> float:
         """What a way holds while the loss is computed."""
         name = _variant(way)
         if name not in self._variants:
             name = _variant(way._replace(attention=self._usual))
-        return self._held(name) + max(map(self._bytes, self._of_loss(way)), default=0)
+        return self._held(name) + max(self._of_loss(way), default=0)
 
-    def _of_loss(self, way: _Way, *words: str) -> list[ActivationForm]:
-        """The moments at which the loss is computed, which are the same whatever kernels the layers have."""
+    def _of_loss(self, way: _Way, *words: str) -> list[float]:
+        """The bytes at the moments at which the loss is computed, the same whatever kernels the layers have."""
         kernels = LIGER if way.loss == "fused" else PLAIN
         name = _variant(way._replace(kernels=kernels), *words)
         if name not in self._variants:
             name = _variant(way._replace(kernels=kernels, attention=self._usual), *words)
-        forms = [form for form in self._peaks(name) if _is_of_loss(form)] if name in self._variants else []
-        if way.loss != "cut":
-            return forms
-        left = [{name: number for name, number in form.items() if name != _LOGITS} for form in forms]
-        return [{name: form.get(name, 0) + _CUT.get(name, 0) for name in (*form, *_CUT)} for form in left]
+        found = self._at_moments(name, "cut" if way.loss == "cut" else "loss") if name in self._variants else []
+        if way.loss == "fused" and not found:
+            is_trained = self._computed.adapters is None
+            found = [self._bytes({one: _FUSED[one] for one in _FUSED if is_trained or one != _HEAD})]
+        return found
+
+    def _at_moments(self, name: str, of: str) -> list[float]:
+        """The bytes at the moments of a variant in the layers, at the loss, or there without the logits."""
+        if (name, of) not in self._moments:
+            forms = [form for form in self._peaks(name) if _is_of_loss(form) is (of != "layers")]
+            if of == "cut":
+                forms = [{one: number for one, number in form.items() if one not in _OF_LOSS} for form in forms]
+            more = self._bytes(_CUT) if of == "cut" else 0
+            self._moments[name, of] = [self._bytes(form) + more for form in forms]
+        return self._moments[name, of]
 
     def _peaks(self, name: str) -> list[ActivationForm]:
         return self._variants[name]["peaks"]
 
     def _held(self, name: str) -> float:
         """What all layers of a variant hold."""
-        stacks = zip(self._layers, self._variants[name]["layers"], strict=False)
-        return sum(count * self._bytes(layer) for count, layer in stacks)
+        if name not in self._sums:
+            stacks = zip(self._layers, self._variants[name]["layers"], strict=False)
+            self._sums[name] = sum(count * self._bytes(layer) for count, layer in stacks)
+        return self._sums[name]
 
     def _bytes(self, form: ActivationForm) -> float:
         return sum(number * self._counted[name] for name, number in form.items())
@@ -354,14 +393,14 @@ def _variant(way: _Way, *words: str) -> str:
 
 def _is_of_loss(form: ActivationForm) -> bool:
     """Whether a moment is one at which there are logits, all or some of them."""
-    return _LOGITS in form or _CHUNK in form
+    return any(name in form for name in _OF_LOSS)
 
 
 def variants(measured: MeasuredActivations, release: str | None) -> dict[str, ActivationVariant]:
     """The variants of a model type as a release of transformers computes them; of the newest one if None."""
     found = measured["variants"]
     at = numbers_of(release) if release is not None else None
-    if at is None:  # or one that is no release, such as a candidate
+    if at is None:
         return found
     for older in measured.get("older", ()):  # the newest first
         if at < (numbers_of(older["before"]) or ()):

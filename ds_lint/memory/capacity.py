@@ -24,7 +24,7 @@ USUAL_HOST = 256 * GIB
 
 
 class Capacity(NamedTuple):
-    """The bytes of one GPU and of one node's host memory; None if they are not known.
+    """The bytes of one GPU, of one node's host memory, and of /dev/shm in it; None if they are not known.
 
     ``least_gpu`` is that of the smallest GPU sold under the name, if the name does not tell the size: what does
     not fit on the largest fits on none, and what fits on the smallest fits on all.
@@ -33,6 +33,7 @@ class Capacity(NamedTuple):
     gpu: int | None = None
     host: int | None = None
     least_gpu: int | None = None
+    shared: int | None = None
 
     @property
     def is_known(self) -> bool:
@@ -68,10 +69,10 @@ class Fit(NamedTuple):
 
 def capacity(facts: Facts) -> Capacity:
     """What the facts tell of the machine."""
-    gpu = facts.gpu
+    gpu, host, shared = facts.gpu, facts.host_memory, facts.shared_memory
     if gpu is None:
-        return Capacity(None, facts.host_memory)
-    return Capacity(gpu.memory, facts.host_memory, gpu.least_memory if gpu.least_memory < gpu.memory else None)
+        return Capacity(None, host, shared=shared)
+    return Capacity(gpu.memory, host, gpu.least_memory if gpu.least_memory < gpu.memory else None, shared)
 
 
 def _is_enough(needed: float, known: int | None) -> bool:

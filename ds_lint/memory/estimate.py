@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host, quantized, states
-from ds_lint.memory.band import NOTHING
+from ds_lint.memory import host, inference, quantized, shared_memory, states
+from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.live import live_bytes, live_parameters
 from ds_lint.memory.parallel_activations import at_fullest_stage, in_parallel
-from ds_lint.memory.parameters import reference
-from ds_lint.memory.peaks import peaks
+from ds_lint.memory.parameters import parameters, reference
+from ds_lint.memory.peaks import beside, peaks
 from ds_lint.memory.placed import Amount, Placed
 from ds_lint.memory.remembered import remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.memory.band import Band
     from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.untrained import Untrained
 
 _OTHER_SHAPES = 2  # how far models of one size are apart in width, depth and vocabulary; a round number
 
@@ -27,7 +27,7 @@ class Estimate(NamedTuple):
 
     setup: TrainingSetup
     parts: dict[str, Placed]
-    peaks: dict[str, Peak]  # at initialization, step, saving
+    peaks: dict[str, Peak]  # at initialization, step, saving, evaluation, generation
 
     @property
     def rank(self) -> dict[str, Amount]:
@@ -68,10 +68,14 @@ def estimate(setup: TrainingSetup) -> Estimate:
 
         computed, in_layers = _activations(setup), _activations(setup, are_logits_freed=True)
         return _unsure(Estimate(setup, *run.taken(setup, computed, in_layers)))
+    if setup.untrained is not None:
+        return _unsure(_without_training(setup, setup.untrained))
     setup = at_fullest_stage(setup)
     parts = states.of(setup)
     if setup.reference is not False:
         parts["reference_model"] = reference(setup)
+    if setup.further:
+        parts["other_models"] = _further(setup)
     if setup.stage == 3:
         gathered = Amount(_widened(setup, live_parameters(setup)), _widened(setup, live_bytes(setup)))
         parts["live"] = Placed(gpu=gathered)
@@ -81,10 +85,57 @@ def estimate(setup: TrainingSetup) -> Estimate:
         parts["activations"] = Placed(gpu=Amount(bytes=computed))
     parts["buffers"] = Placed(host=host.buffers(setup))
     parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(setup)))
+    parts["shared_memory"] = Placed(host=Amount(bytes=shared_memory.of_rank(setup)))
     parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
     found = peaks(setup, parts, _activations(setup, are_logits_freed=True) or NOTHING)
+    if setup.evaluation is not None and (evaluated := inference.computed(setup, setup.evaluation)) is not None:
+        found["evaluation"] = beside(setup, parts, found["saving"], inference.parts_of(evaluated))
+    if setup.rollout is not None and (rolled := inference.computed(setup, setup.rollout)) is not None:
+        found["generation"] = beside(setup, parts | _gathered(setup), found["saving"], inference.parts_of(rolled))
     parts["allowance"] = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
     return _unsure(Estimate(setup, parts, found))
+
+
+def _gathered(setup: TrainingSetup) -> dict[str, Placed]:
+    """At stage 3, trl gathers the whole model to generate, unless ``ds3_gather_for_generation`` is off."""
+    if setup.stage < 3:
+        return {}
+    whole = setup.parameter_count * setup.width
+    least = live_parameters(setup).least * setup.width
+    return {"live": Placed(gpu=Amount(bytes=Band(least, whole, whole)))}
+
+
+def _further(setup: TrainingSetup) -> Placed:
+    """The models beside the trained one: a frozen one as a reference model, a trained one with states of its own."""
+    held = Placed()
+    for one in setup.further:
+        other = setup._replace(tensors=one.tensors, reference=True)
+        for part in states.of(other).values() if one.is_trained else (reference(other),):
+            held = held.plus(part)
+    return held
+
+
+def _without_training(setup: TrainingSetup, work: Untrained) -> Estimate:
+    """What a run takes that trains nothing: the parameters, and what its passes hold."""
+    engine = inference.without_training(setup)
+    parts = dict.fromkeys(states.KINDS, Placed()) | {"parameters": parameters(engine)}
+    if work.has_optimizer:  # which never makes a step: no gradients, and no states (``_initializes``)
+        made = states.of(setup)
+        parts |= {name: made[name] for name in ("parameters", "master_weights", "buckets")}
+    if engine.stage == 3:
+        gathered = Amount(_widened(engine, live_parameters(engine)), _widened(engine, live_bytes(engine)))
+        parts["live"] = Placed(gpu=gathered)
+    passes: dict[str, Placed] = {}
+    if (computed := inference.computed(engine, work)) is not None:
+        passes = inference.parts_of(computed)
+    parts["buffers"] = Placed(host=host.buffers(engine))
+    parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(engine)))
+    parts["shared_memory"] = Placed(host=Amount(bytes=shared_memory.of_rank(engine)))
+    parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
+    begun = peaks(engine, parts, NOTHING)
+    found = {"initialization": begun["initialization"], work.work: beside(engine, parts, begun["step"], passes)}
+    allowed = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
+    return Estimate(engine, parts | passes | {"allowance": allowed}, found)
 
 
 def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band | None:
@@ -93,7 +144,7 @@ def _activations(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Ban
     if found is None:
         return None
     found = found.plus(quantized.kept_inputs(setup))
-    if setup.kernels.others or setup.computes_own_loss:
+    if setup.kernels.others or (setup.computes_own_loss and setup.loss is None):
         found = found._replace(least=0)
     elif not setup.is_length_known:  # the longest of all that the run sees may be of any length
         shortest = in_parallel(setup._replace(sequence_length=1), are_logits_freed=True)

@@ -96,7 +96,8 @@ def _gathered(setup: TrainingSetup, widths: tuple[int, ...]) -> _Gathered:
     gathered = [0 if stays else size * width for size, width, stays in zip(sizes, widths, is_persistent, strict=True)]
     alone, together = _modules(setup)
     ways = [False, True] if setup.is_checkpointed is None else [setup.is_checkpointed]
-    traces = [list(_trace(together, setup.tensors, is_checkpointed=is_checkpointed)) for is_checkpointed in ways]
+    goes_back = setup.untrained is None  # without autograd, a step ends with the forward pass (``reset_step``)
+    traces = [list(_trace(together, setup.tensors, is_checkpointed=check, goes_back=goes_back)) for check in ways]
     return _Gathered(
         max(_highest(sizes, widths, is_persistent, trace, setup) for trace in traces),
         max(sum(map(gathered.__getitem__, module.parameters)) for module in alone),
@@ -153,7 +154,9 @@ def layers(tensors: Sequence[Tensor]) -> list[int | None]:
     return found
 
 
-def _trace(found: Sequence[Module], tensors: Sequence[Tensor], *, is_checkpointed: bool) -> Iterator[tuple[int, ...]]:
+def _trace(
+    found: Sequence[Module], tensors: Sequence[Tensor], *, is_checkpointed: bool, goes_back: bool = True
+) -> Iterator[tuple[int, ...]]:
     """The parameters of each module in the order of a step: forward, and backward with layers computed once more."""
     order = list(found)
     if not any(tensor.name.split(".")[0] in _HEADS or "lm_head" in tensor.name for tensor in tensors):
@@ -166,7 +169,7 @@ def _trace(found: Sequence[Module], tensors: Sequence[Tensor], *, is_checkpointe
         of_layers.setdefault(module.layer, []).append(module.parameters)
         yield module.parameters
     last: int | None = None
-    for module in reversed(order):
+    for module in reversed(order if goes_back else []):
         if is_checkpointed and module.layer is not None and module.layer != last:
             yield from of_layers[module.layer]
         last = module.layer

@@ -13,6 +13,7 @@ from ds_lint.facts.model import BYTES
 from ds_lint.memory.band import Band, exactly
 from ds_lint.memory.doubts import is_quantized
 from ds_lint.memory.partitioned import uses_zero_init
+from ds_lint.memory.placed import FULL
 from ds_lint.semantics.features import zero_stage
 
 TYPE_CHECKING = False
@@ -48,11 +49,15 @@ def on_each_rank(config: Config) -> LoadedModel | None:
 
 
 def width(config: Config) -> Band | None:
-    """The bytes of each element that a rank takes to load the model, if the script shows it."""
+    """The bytes of each element that a rank takes to load the model; None if nothing tells.
+
+    A script that is not known is taken to load it as releases do unasked: of those that take the dtype of the file,
+    the likely figure is that of a mapped file.
+    """
     load = _load(config)
     dtype = _dtype(load, config) if load is not None else None
     if load is None or dtype is None:
-        return None
+        return Band(0, 0, FULL) if load is None and _is_mapped_unasked(config) else None
     found = BYTES[dtype]
     return Band(0, 0, found) if _is_mapped(load, dtype, config) else exactly(found)
 
@@ -70,6 +75,11 @@ def _load(config: Config) -> ModelLoad | None:
     if len(loads) != 1 or loads[0].device_map is not None or is_quantized(config):
         return None
     return loads[0]
+
+
+def _is_mapped_unasked(config: Config) -> bool:
+    does = config.knowledge.stack_does
+    return does("checkpoints-of-the-same-dtype-stay-mapped") and not does("models-are-loaded-in-fp32-unasked")
 
 
 def _loads_whole(load: ModelLoad, config: Config) -> bool:

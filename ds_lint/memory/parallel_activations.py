@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.memory.activations import Pass, activations
+from ds_lint.memory.aligned_loss import with_loss
 from ds_lint.memory.band import NOTHING, Band, exactly
 from ds_lint.memory.placed import FULL
 from ds_lint.memory.shared import Shared
@@ -42,7 +43,8 @@ def in_parallel(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band
         setup.transformers,
         shared,
     )
-    found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
+    are_logits_freed = are_logits_freed or not setup.has_logits or not shared.has_head
+    found = _computed(setup, computed, are_logits_freed=are_logits_freed)
     if found is not None and setup.sequence_ranks > 1:
         is_sure = part.degrees.surely_divides_sequences
         of_rank = computed._replace(
@@ -50,13 +52,22 @@ def in_parallel(setup: TrainingSetup, *, are_logits_freed: bool = False) -> Band
             sequence_length=-(-setup.sequence_length // setup.sequence_ranks),
             shared=shared._replace(sequences=setup.sequence_ranks),
         )
-        divided = activations(setup.architecture, of_rank, are_logits_freed=are_logits_freed)
+        divided = _computed(setup, of_rank, are_logits_freed=are_logits_freed)
         found = found if divided is None else divided if is_sure else divided._replace(most=found.most)
     if found is not None and part.degrees.experts > 1:  # where tokens go is not known, and kernels are AutoEP's own
         found = found._replace(least=found.least / 2, most=found.most * part.degrees.experts)
     if found is None or part.stage is None:
         return found
     return found.plus(_buffers(setup, part.stage)).plus(Band(0, 0, part.more))
+
+
+def _computed(setup: TrainingSetup, computed: Pass, *, are_logits_freed: bool) -> Band | None:
+    """The activations with the loss of the run."""
+    found = activations(setup.architecture, computed, are_logits_freed=are_logits_freed)
+    if found is None or setup.loss is None or are_logits_freed:
+        return found
+    layers = activations(setup.architecture, computed, are_logits_freed=True) or NOTHING
+    return with_loss(found, layers, setup.loss, setup.architecture, computed)
 
 
 def at_fullest_stage(setup: TrainingSetup) -> TrainingSetup:

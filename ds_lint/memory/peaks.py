@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import host, quantized
+from ds_lint.memory import host_peaks, quantized
 from ds_lint.memory.allowance import allowance
 from ds_lint.memory.band import NOTHING, Band, exactly, total
-from ds_lint.memory.gradients import gradients
 from ds_lint.memory.parameters import parameters
 from ds_lint.memory.partition import largest_trained, share, sub_groups, touched
 from ds_lint.memory.placed import FULL
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     Moment = dict[str, Band]  # what one GPU holds, by kind
 
 _STATES = ("parameters", "master_weights", "optimizer_states")
+_OTHERS = ("reference_model", "other_models")
 _REDUCED_AT_ONCE = 500_000_000  # elements, of ``allreduce_no_retain`` in deepspeed/runtime/engine.py
 # torch's Adam without ``fused`` computes with lists of tensors ("foreach") of the size of what it updates.
 _COMPUTES_WITH_LISTS = ("adamw_torch", "adam_torch")
@@ -59,16 +59,27 @@ def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak
 
     ``in_layers`` are the activations that are left when the first gradient is there.
     """
-    node, beside = _node(setup, parts), _kinds(parts, "reference_model")
+    frozen = _kinds(parts, *_OTHERS)
     found = {
-        "initialization": ([*_initializes(setup, parts), *quantized.loads(setup)], _loads(setup, parts)),
-        "step": (_steps(setup, parts, in_layers), node),
-        "saving": ([_saves(setup, parts)], node.plus(_gathered(setup))),
+        "initialization": (
+            [*_initializes(setup, parts), *quantized.loads(setup)],
+            host_peaks.initializes(setup, parts),
+        ),
+        "step": (_steps(setup, parts, in_layers), host_peaks.steps(setup, parts)),
+        "saving": ([_saves(setup, parts)], host_peaks.saves(setup, parts)),
     }
     return {
-        phase: peak(setup, [moment | beside for moment in moments], on_host)
+        phase: peak(setup, [moment | frozen for moment in moments], on_host)
         for phase, (moments, on_host) in found.items()
     }
+
+
+def beside(setup: TrainingSetup, parts: Parts, resting: Peak, passes: Parts) -> Peak:
+    """The peak of passes without autograd, beside what lies there between two steps."""
+    held = _kinds(parts, *_STATES, *_OTHERS, "live") | _to_the_host(setup) | _kinds(passes, *passes)
+    if setup.stage == 3:
+        held = _together(held, _kinds(parts, "gradients", "buckets"))
+    return peak(setup, [held], resting.host)
 
 
 def peak(setup: TrainingSetup, moments: list[Moment], node: Band) -> Peak:
@@ -265,49 +276,3 @@ def _together(one: Moment, other: Moment) -> Moment:
 def _plus(held: Moment, name: str, more: Band) -> Moment:
     """What is held with more of one kind."""
     return _together(held, {name: more})
-
-
-# ---------------------------------------------------------------------------------------------------------------- host
-
-
-def _node(setup: TrainingSetup, parts: Parts) -> Band:
-    """What the ranks of one node hold in host memory between the steps."""
-    found = NOTHING
-    for placed in parts.values():
-        found = found.plus(placed.host.bytes)
-    return found.times(setup.ranks_per_node)
-
-
-def _loads(setup: TrainingSetup, parts: Parts) -> Band:
-    """From the start to the first step: each rank loads the model, and stages 1 and 2 may copy it there."""
-    processes = host.PROCESS
-    all_elements = setup.loaded_count
-    saved = setup.checkpoint_width
-    widths = setup.loaded_width or Band(0, saved or setup.width, FULL)  # 0 if the file stays mapped
-    loaded = widths.times(all_elements)
-    if setup.weights is not None:  # one weight after the other goes to the GPU, from a file that may be all of them
-        loaded = Band(0, 0, (saved or FULL) * all_elements)
-    elif setup.stage == 3 and setup.uses_zero_init:
-        loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time
-    elif setup.stage == 3 and setup.uses_zero_init is None:
-        loaded = Band(0, loaded.likely, loaded.most)
-    if setup.stage in (1, 2):
-        copied = 2 * all_elements * setup.width  # the parameters, and their flat copy
-        copied = copied if setup.weights is None else 2 * setup.trained_count * setup.width
-        loaded = loaded.at_least(Band(0, 0, copied) if setup.flattens_on_gpu else exactly(copied))
-    begun = {name: part for name, part in parts.items() if name != "optimizer_states"}
-    begun["gradients"] = gradients(setup._replace(accumulation_steps=1))  # none are accumulated yet
-    lasting = _node(setup, begun)
-    return processes.plus(loaded).times(setup.ranks_per_node).at_least(lasting)
-
-
-def _gathered(setup: TrainingSetup) -> Band:
-    """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
-    # What other ranks hold of the model is as wide as what this one holds, at the most.
-    whole = quantized.whole(setup).bytes.most + (setup.saved_count - setup.parameter_count) * setup.width
-    written = setup.ranks_per_node * share(setup) * FULL  # a tensor on the GPU is copied to be written
-    is_on_gpu = setup.optimizer_offload is None
-    found = Band(0, 0, written) if is_on_gpu else NOTHING
-    if setup.stage == 3 and setup.gathers_on_save:
-        return found.plus(Band(whole, whole, 2 * whole))
-    return found.plus(Band(0, 0, whole))

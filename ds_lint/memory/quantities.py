@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 KEYS = {  # of config.json, by what they are the size of
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
     "intermediate": (
@@ -50,8 +54,6 @@ def sizes(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, int] | 
                 break
     if any(not found.get(size) for size in _NEEDED):
         return None
-    if not any(isinstance(config.get(key), int) for key in KEYS["head_dim"]) and _is_worked_out(defaults):
-        found["head_dim"] = found["hidden"] // found["heads"]
     found.setdefault("head_dim", found["hidden"] // found["heads"])
     found.setdefault("intermediate", 4 * found["hidden"])
     found.setdefault("key_value_heads", found["heads"])
@@ -61,10 +63,17 @@ def sizes(config: dict[str, Any], defaults: dict[str, Any]) -> dict[str, int] | 
     return found
 
 
-def _is_worked_out(defaults: dict[str, Any]) -> bool:
-    """Whether a class works the size of a head out of the other sizes if it is not given, by its own defaults."""
-    usual = {size: next((defaults[key] for key in KEYS[size] if key in defaults), 0) for size in (*_NEEDED, "head_dim")}
-    return bool(usual["head_dim"]) and usual["head_dim"] * usual["heads"] == usual["hidden"]
+def text_part(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a config of several modalities that holds the layers of the language model."""
+    text = config.get("text_config")
+    return text if isinstance(text, dict) and "model_type" in text else config
+
+
+def kind_of(values: Iterable[str]) -> tuple[bool, bool]:
+    """Whether a model has a decoder beside an encoder, and whether it has experts, by its sizes or their keys."""
+    has_decoder = any(key in values for key in KEYS["decoder_layers"])
+    has_experts = any(key in values for key in ("experts", *KEYS["experts"]))
+    return has_decoder, has_experts
 
 
 def quantities(sizes: dict[str, int], micro_batch: int, sequence_length: int, rank: int = 0) -> dict[str, int]:
@@ -108,6 +117,7 @@ def quantities(sizes: dict[str, int], micro_batch: int, sequence_length: int, ra
         "position*hidden": sequence_length * sizes["hidden"],
         "position": sequence_length,
         "vocabulary*hidden": sizes["vocabulary"] * sizes["hidden"],
+        "shifted*vocabulary": (tokens - micro_batch) * sizes["vocabulary"],  # without the last token of each sequence
         "chunk*vocabulary": _chunk(tokens, sizes["vocabulary"], sizes["hidden"]) * sizes["vocabulary"],
         "experts*hidden": a_token["experts"] * sizes["hidden"],
         "experts*expert": a_token["experts"] * sizes.get("expert_intermediate", 0),

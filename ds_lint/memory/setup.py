@@ -13,12 +13,13 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import divided, doubts, kernels, loading, packed, parallelism, partitioned
+from ds_lint.memory import divided, doubts, kernels, loading, packed, parallelism, partitioned, preference, untrained
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.memory.divided import ModelPart
 from ds_lint.memory.experts import is_of_experts
 from ds_lint.memory.fsdp import settings as fsdp_settings
 from ds_lint.memory.kernels import Kernels
+from ds_lint.memory.parallelism import Degrees
 from ds_lint.memory.remembered import by_tensors
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import (
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.band import Band
     from ds_lint.memory.fsdp.sharding import FsdpSharding
-    from ds_lint.memory.parallelism import Degrees
+    from ds_lint.memory.preference import FurtherModel
+    from ds_lint.memory.untrained import Untrained
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -67,6 +69,8 @@ _NUMBERS = {  # of ``zero_optimization``, by their names in a setup, which has w
     "sub_group": "sub_group_size",
     "hpz": "zero_hpz_partition_size",
 }
+_PINNED_BY = "DS_PIN_MEMORY_BACKEND"  # deepspeed/utils/pin_memory.py
+_SHM_OFF = "NCCL_SHM_DISABLE"
 _SWITCHES = {
     "contiguous_gradients": "contiguous_gradients",
     "is_round_robin": "round_robin_gradients",
@@ -137,6 +141,10 @@ class TrainingSetup(NamedTuple):
     is_reentrant: bool = False  # recomputation, of the older kind
     may_be_quantized: bool = False  # which the script decides in a way that does not show
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
+    maps_pickled_files: bool = True  # .bin files are mapped as they are loaded, and not read
+    rank_0_reads: bool = True  # at stage 3 with zero.Init, the others take only names and shapes from the files
+    shares_memory: bool = True  # NCCL may send through /dev/shm
+    pins_natively: bool = False  # DeepSpeed's own page-locked memory, which is not rounded up
     uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
     zero_init_way: str = "deepspeed.zero.Init()"  # what to write in the script so that it does
     gathers_on_save: bool = False
@@ -147,6 +155,12 @@ class TrainingSetup(NamedTuple):
     copies_offloaded_share: bool = True  # on the GPU, at stages 1 and 2
     stack: Stack | None = None
     fsdp: FsdpSharding | None = None  # of a run with FSDP, which has no stage
+    untrained: Untrained | None = None  # what the run does, if it trains nothing
+    evaluation: Untrained | None = None  # beside the training
+    rollout: Untrained | None = None  # the generation beside the training
+    has_logits: bool = True  # of the whole vocabulary, for each token
+    loss: Band | None = None  # bytes of it for each token and entry of the vocabulary; None as in supervised training
+    further: tuple[FurtherModel, ...] = ()  # models beside the trained one and its reference
 
     @property
     @by_tensors
@@ -281,7 +295,8 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         **{name: bool(prepared.value(_ZERO, key, otherwise=usual[name])) for name, key in _SWITCHES.items()},
     }
     aligned = alignment.of(config.facts)
-    degrees, is_open = _degrees(config, sharding)
+    work = untrained.of(config)
+    degrees, is_open = _degrees(config, sharding, work)
     of_a_rank, data_ranks, part = divided.of_rank(parameters, model.config, degrees, ranks, is_open=is_open)
     sequence_ranks = min(degrees.sequences, data_ranks)
     micro_batch, accumulation_steps = prepared.batch(parallelism.ranks_that_count(part.degrees, ranks))
@@ -327,6 +342,10 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         weights=weights,
         is_reentrant=weights is not None and _is_reentrant(config),
         may_be_quantized=weights is None and doubts.is_quantized(config),
+        maps_pickled_files=config.knowledge.stack_does("pickled-checkpoints-are-mapped"),
+        rank_0_reads=config.knowledge.stack_does("rank-0-alone-reads-at-stage-3"),
+        pins_natively=_variable(config, _PINNED_BY) == "native",
+        shares_memory=_variable(config, _SHM_OFF) in ("", "0"),
         uses_zero_init=partitioned.uses_zero_init(config) if weights is None else False,
         zero_init_way=partitioned.way(config),
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
@@ -336,21 +355,31 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         copies_offloaded_share=config.knowledge.does("offloaded-shares-are-copied-on-the-gpu"),
         stack=config.stack,
+        untrained=work,
+        evaluation=untrained.beside_training(config) if aligned is None else None,
+        rollout=untrained.rollout(config, aligned),
+        has_logits=not preference.has_scalar_head(aligned),
+        loss=preference.loss(config, aligned),
+        further=preference.further(config, aligned),
     )
     return found if sharding is None else _with_fsdp(found, sharding, config)
 
 
-def _degrees(config: Config, sharding: FsdpSharding | None) -> tuple[Degrees, bool]:
+def _degrees(config: Config, sharding: FsdpSharding | None, work: Untrained | None) -> tuple[Degrees, bool]:
     """The degrees of parallelism that are counted, and whether anything may divide the model in another way.
 
     FSDP shards what tensor parallelism leaves of the model among the ranks of the other dimension of a mesh. What it
-    leaves is not known, so the model counts whole there.
+    leaves is not known, so the model counts whole there, and so it does in a run that trains nothing: its passes are
+    not those of a training. ``init_inference`` has a size of its own.
     """
+    if work is not None and work.is_served:
+        return Degrees(), parallelism.uncounted(config) is not None
     found = parallelism.degrees(config)
     is_open = parallelism.uncounted(config) is not None
-    if sharding is None:
+    if sharding is None and work is None:
         return found, is_open
-    found = found._replace(tensors=max(found.tensors, parallelism.tensors_of_accelerate(config)))
+    if sharding is not None:
+        found = found._replace(tensors=max(found.tensors, parallelism.tensors_of_accelerate(config)))
     return found, is_open or found.of_a_copy > 1 or found.experts > 1
 
 
@@ -394,6 +423,12 @@ def tensors(facts: Facts) -> tuple[Tensor, ...]:
     _tensors.insert(0, (facts.model, adapters, found))
     del _tensors[_MOST_MODELS:]
     return found
+
+
+def _variable(config: Config, name: str) -> str:
+    """A variable of the environment of the launch; empty if it is not set or not known."""
+    launch = config.facts.launch
+    return (launch.launch.environment.get(name) or "").strip().lower() if launch is not None else ""
 
 
 def _is_checkpointed(config: Config) -> bool | None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.placed import Placed
     from ds_lint.memory.setup import TrainingSetup
 
+KINDS = ("parameters", "gradients", "master_weights", "optimizer_states", "buckets")
+
 
 def of(setup: TrainingSetup) -> dict[str, Placed]:
     """What each kind of model state takes on one rank at the boundary of a step, of the rank that holds most."""

@@ -16,7 +16,7 @@ from ds_lint.memory.setup import Offload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ds_lint.memory.capacity import Bound
     from ds_lint.memory.estimate import Estimate
@@ -99,6 +99,18 @@ if TYPE_CHECKING:
     Grown: TypeAlias = Callable[[TrainingSetup, Capacity], LargestSizes]
 
 
+def _possible(setup: TrainingSetup) -> Iterator[Combination]:
+    """Those that a run can have: without an optimizer there is stage 3 alone, and nothing of one to offload.
+
+    A pipeline takes stages 0 and 1.
+    """
+    for combination in COMBINATIONS:
+        if setup.is_pipeline and combination.stage > 1:
+            continue
+        if setup.untrained is None or (combination.stage == 3 and combination.offload != OPTIMIZER):
+            yield combination
+
+
 def sweep(
     setup: TrainingSetup,
     capacity: Capacity = _UNKNOWN,
@@ -115,9 +127,7 @@ def sweep(
     if not _counts_activations(setup):
         checkpointing = () if setup.is_checkpointed is None else (setup.is_checkpointed,)
     rows = []
-    for combination in COMBINATIONS:
-        if setup.is_pipeline and combination.stage > 1:
-            continue
+    for combination in _possible(setup):
         is_chosen = is_config and combination == _of(setup)
         if setup.dtype == "fp16" and combination.stage == 0 and not is_chosen:
             continue  # DeepSpeed divides gradients by a loss scale that it never multiplied by (DS411)

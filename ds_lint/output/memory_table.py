@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.memory import kernels
+from ds_lint.memory.shared_memory import may_be_too_small
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, Terminal
 from ds_lint.output.text import counted, visible, width_of, wrap
 from ds_lint.source.spelling import as_json
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.memory.sweep import SweepRow
+    from ds_lint.memory.untrained import Untrained
 
 GIB, MIB = 2**30, 2**20
 GAP = "  "
@@ -33,9 +35,15 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
+_SHM = "/dev/shm"  # noqa: S108 - of the node
 _SHOWN = 4  # changes that suffice alone
 _GROWN = (("micro batch", "micro_batch"), ("length", "sequence_length"), ("model", "parameters"))
-_LABELS = {"live": "live parameters", "page_locked": "page-locked memory", "unpacked": "unpacked weight"}
+_LABELS = {
+    "live": "live parameters",
+    "page_locked": "page-locked memory",
+    "unpacked": "unpacked weight",
+    "key_value_cache": "KV cache",
+}
 
 
 class _Cell(NamedTuple):
@@ -118,6 +126,8 @@ def setup_in_words(setup: TrainingSetup) -> str:
         for what, where in (("optimizer", setup.optimizer_offload), ("parameter", setup.parameter_offload))
         if where is not None
     ]
+    if setup.untrained is not None and setup.untrained.is_served:
+        return f"DeepSpeed inference, {setup.dtype}, {ranks}"
     stage = " with ".join([f"ZeRO stage {setup.stage}", *([" and ".join(offloads)] if offloads else [])])
     return ", ".join([stage, setup.dtype, *_optimizer(setup), ranks, *_parallelism(setup)])
 
@@ -190,6 +200,9 @@ def _heading(answer: Answer, terminal: Terminal) -> Iterator[str]:
 
 
 def _samples(setup: TrainingSetup) -> Iterator[str]:
+    if setup.untrained is not None:
+        yield from _passes(setup.untrained)
+        return
     if setup.micro_batch is not None:
         yield f"micro batch {setup.micro_batch}"
     if setup.sequence_length is not None:
@@ -197,6 +210,14 @@ def _samples(setup: TrainingSetup) -> Iterator[str]:
     if setup.is_checkpointed is not None:
         yield "activation checkpointing" if setup.is_checkpointed else "no activation checkpointing"
     yield from kernels.in_words(setup.kernels)
+
+
+def _passes(work: Untrained) -> Iterator[str]:
+    """What a run computes that trains nothing."""
+    yield f"{work.work} without training"
+    for number, word in ((work.samples, "batch"), (work.prompt, "sequence length"), (work.new_tokens, "new tokens")):
+        if number is not None:
+            yield f"{word} {number}"
 
 
 def _table(answer: Answer, terminal: Terminal) -> list[str]:
@@ -316,6 +337,11 @@ def sentences(answer: Answer) -> Iterator[FitSentence]:
     ):
         if found is not None:
             yield found
+    room, shared = there.shared, needed.host.get("shared_memory")
+    if room is not None and shared is not None and may_be_too_small(room, shared.bytes):
+        yield FitSentence(
+            "may not fit", f"{_SHM} has {in_units(room)}, and NCCL takes {shown(shared.bytes)} of it", None
+        )
 
 
 def _of_gpu(answer: Answer) -> str:

@@ -32,15 +32,16 @@ _OTHER_NAMES = {"--tasks-per-node": "--ntasks-per-node"}
 _OF_TASKS = {"--ntasks", "--ntasks-per-node", "--ntasks-per-gpu"}
 _GPUS = ("--gres", "--gpus-per-node")
 _OF_GPUS = {*_GPUS, "--gpus", "--gpus-per-task"}
-_VALUED = {*_OF_TASKS, *_OF_GPUS, *_SHORT.values(), "--mem"}
+_OF_MEMORY = {"--mem", "--mem-per-cpu", "--mem-per-gpu"}  # of which a job has one; sbatch rejects two
+_VALUED = {*_OF_TASKS, *_OF_GPUS, *_SHORT.values(), *_OF_MEMORY}
 _SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch", ".job")  # what a script of sbatch ends with
 _PARTS = ":"  # between parts of a job that each have nodes of their own, which lines write as these words
 _BETWEEN_PARTS = (_PARTS, "hetjob", "packjob")
 _OF_NODES = re.compile(r"SLURM_(?:NNODES|JOB_NUM_NODES|(?:JOB_)?NODELIST|NTASKS\b|NPROCS)|scontrol")
 _OF_GRES = re.compile(r"(?:gpu:|^)(?:(\w[\w.-]*):)?([0-9]+)(?:\(.*\))?$")
 _ONE_GPU = re.compile(r"gpu(?::([A-Za-z][\w.-]*|[1-7]g\.[0-9]+gb))?$")  # without a number
-_SIZE = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
-_UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40}  # a bare number is in megabytes
+_SIZE = re.compile(r"(\d+)(?:([KMGT])B?)?", re.IGNORECASE)
+_UNITS = {"K": 2**10, None: 2**20, "M": 2**20, "G": 2**30, "T": 2**40}  # a bare number is in megabytes
 # What each job has in its environment, with values that only the cluster knows.
 _OF_THE_CLUSTER = (
     *("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "SLURM_SUBMIT_DIR"),
@@ -57,6 +58,12 @@ _TEXTS = {
     "SLURM_NTASKS_PER_GPU": "--ntasks-per-gpu",
     "SLURM_JOB_NAME": "--job-name",
     "SLURM_JOB_PARTITION": "--partition",
+}
+# Variables with the megabytes of an option; a job that requests all memory of a node has none of them.
+_MEGABYTES = {
+    "SLURM_MEM_PER_NODE": "--mem",
+    "SLURM_MEM_PER_CPU": "--mem-per-cpu",
+    "SLURM_MEM_PER_GPU": "--mem-per-gpu",
 }
 
 
@@ -86,7 +93,10 @@ class Allocation(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the job has its nodes for itself: it then gets everything that they have, whatever it requests."""
+        """Whether the job has its nodes for itself: it gets all CPUs and GPUs that they have, whatever it requests.
+
+        Memory is what it requests all the same, for each CPU or GPU that it gets.
+        """
         return "--exclusive" in self.options
 
     @property
@@ -106,8 +116,9 @@ class Allocation(NamedTuple):
                 found["SLURM_TASKS_PER_NODE"] = each if self.nodes == 1 else f"{each}(x{self.nodes})"
         if self.options.keys() & _OF_GPUS or self.is_whole:
             found["SLURM_GPUS_ON_NODE"] = None if self.is_whole else _text(self.gpus)
-        if self.memory is not None:
-            found["SLURM_MEM_PER_NODE"] = str(self.memory // _UNITS["M"])
+        for name, option in _MEGABYTES.items():
+            if (size := _bytes(self.options.get(option))) is not None:
+                found[name] = str(size // _UNITS["M"])
         return found
 
     @property
@@ -154,7 +165,8 @@ def _job(options: dict[str, Word], default: int | None) -> Allocation:
         per_node = per_gpu * gpus
     if "--ntasks" not in options and per_node is not None and nodes is not None:
         tasks = per_node * nodes
-    return Allocation(nodes, tasks, per_node, gpus, gpus_by, gpu, _memory(options.get("--mem")), True, options)
+    found = Allocation(nodes, tasks, per_node, gpus, gpus_by, gpu, None, True, options)
+    return found._replace(memory=_memory(found))
 
 
 def step(job: Allocation, words: Sequence[Word]) -> Allocation:
@@ -172,8 +184,7 @@ def step(job: Allocation, words: Sequence[Word]) -> Allocation:
     if own.keys() & _OF_GPUS:
         gpus, gpus_by, gpu = _gpus_of(own, nodes)
     found = Allocation(nodes, tasks, per_node, gpus, gpus_by, gpu, job.memory, job.is_job, options)
-    if "--mem" in own:
-        found = found._replace(memory=_memory(own["--mem"]))
+    found = found._replace(memory=_memory_of_step(job, found, own))
     if found.per_node != 1 and options.keys() & {"--gpus-per-task", "--ntasks-per-gpu"}:
         return found._replace(gpus=None)  # each task sees its own
     return found
@@ -286,8 +297,53 @@ def _gpus(name: str, given: Word) -> tuple[int | None, str | None]:
     return (count(found[0][2]), found[0][1]) if len(found) == 1 else (None, None)
 
 
-def _memory(given: Word) -> int | None:
-    """The bytes of ``--mem=N``; with 0, a job gets all memory of a node."""
+def _memory(found: Allocation) -> int | None:
+    """The bytes of each node; None if the cluster knows them alone, as with ``--mem=0``, which is all of a node."""
+    if "--mem" in found.options:
+        return _bytes(found.options["--mem"])
+    if found.is_whole:  # all CPUs and GPUs of the node count
+        return None
+    for option, number in (("--mem-per-cpu", _cpus(found)), ("--mem-per-gpu", found.gpus)):
+        if option in found.options:
+            size = _bytes(found.options[option])
+            return size * number if size is not None and number is not None else None
+    return None
+
+
+def _cpus(found: Allocation) -> int | None:
+    """The CPUs of each node: one for each task, and one task for each node, if nothing tells otherwise."""
+    of_task = _number(found.options, "--cpus-per-task") if "--cpus-per-task" in found.options else 1
+    has_tasks = not found.options.keys().isdisjoint({*_OF_TASKS, "--gpus-per-task"})
+    tasks = found.per_node if has_tasks else 1
+    return of_task * tasks if of_task is not None and tasks is not None else None
+
+
+def _memory_of_step(job: Allocation, found: Allocation, own: Mapping[str, Word]) -> int | None:
+    """The bytes that a step has of each node: those of the job, unless it requests others, or fewer CPUs or GPUs."""
+    if "--mem" in own:
+        size = _bytes(own["--mem"])
+        return job.memory if job.is_job and _is_all(own["--mem"]) else size
+    options = {name: value for name, value in found.options.items() if name != "--mem"}
+    if not job.is_job or not _OF_MEMORY.isdisjoint(own):
+        return _memory(found._replace(options=options))
+    if "--mem-per-cpu" in options and not own.keys().isdisjoint({*_OF_TASKS, "--cpus-per-task"}):
+        # Without --cpus-per-task of its own, a step may have all CPUs of the job.
+        return _memory(found) if "--cpus-per-task" in own else None
+    if "--mem-per-gpu" in options and not own.keys().isdisjoint(_OF_GPUS):
+        return _memory(found)
+    return job.memory
+
+
+def _is_all(given: Word) -> bool:
+    """Whether a size is 0, which means all that there is."""
+    match = _SIZE.fullmatch(given) if given is not None else None
+    return match is not None and count(match[1]) == 0
+
+
+def _bytes(given: Word) -> int | None:
+    """The bytes of a size such as ``64G``; None for 0, with which a job gets all memory of a node."""
     match = _SIZE.fullmatch(given) if given is not None else None
     number = count(match[1]) if match is not None else None
-    return number * _UNITS[match[2].upper()] or None if match is not None and number is not None else None
+    if match is None or number is None:
+        return None
+    return number * _UNITS[match[2].upper() if match[2] else None] or None

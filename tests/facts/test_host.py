@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from ds_lint.facts import host
+from ds_lint.facts import cgroups, host
 from ds_lint.facts.unreadable import UnreadableFact
 
 GIB = 2**30
@@ -29,34 +29,27 @@ def test_what_is_no_size_is_one_line(text):
 
 def test_a_container_may_use_less_than_the_machine_has(monkeypatch, tmp_path):
     (tmp_path / "meminfo").write_text("MemFree: 1 kB\nMemTotal:       2097152 kB\n", encoding="ascii")
-    (tmp_path / "memory.max").write_text("1073741824\n", encoding="ascii")
-    (tmp_path / "unlimited").write_text("max\n", encoding="ascii")
     monkeypatch.setattr(host, "_MEMINFO", str(tmp_path / "meminfo"))
-    monkeypatch.setattr(host, "_LIMITS", (str(tmp_path / "unlimited"), str(tmp_path / "missing")))
+    monkeypatch.setattr(cgroups, "limit", lambda: None)
     assert host.memory() == 2 * GIB
-    monkeypatch.setattr(host, "_LIMITS", (str(tmp_path / "memory.max"),))
+    monkeypatch.setattr(cgroups, "limit", lambda: GIB)
     assert host.memory() == GIB
 
 
 def test_where_nothing_tells_the_memory_is_unknown(monkeypatch, tmp_path):
     monkeypatch.setattr(host, "_MEMINFO", str(tmp_path / "missing"))
-    monkeypatch.setattr(host, "_LIMITS", ())
+    monkeypatch.setattr(cgroups, "limit", lambda: None)
     assert host.memory() is None
 
 
 def test_free_is_what_neither_the_machine_nor_the_container_has_given_away(monkeypatch, tmp_path):
     monkeypatch.setattr(host, "_MEMINFO", str(tmp_path / "meminfo"))
-    monkeypatch.setattr(host, "_LIMITS", (str(tmp_path / "memory.max"),))
-    monkeypatch.setattr(host, "_USED", str(tmp_path / "memory.current"))
-    monkeypatch.setattr(host, "_USE_BY_KIND", str(tmp_path / "memory.stat"))
+    monkeypatch.setattr(cgroups, "left", lambda: None)
     assert host.free_memory() is None
     (tmp_path / "meminfo").write_text("MemTotal: 9999999 kB\nMemAvailable:    4194304 kB\n", encoding="ascii")
     assert host.free_memory() == 4 * GIB
-    (tmp_path / "memory.max").write_text(f"{2 * GIB}\n", encoding="ascii")
-    (tmp_path / "memory.current").write_text(f"{GIB}\n", encoding="ascii")
+    monkeypatch.setattr(cgroups, "left", lambda: GIB)
     assert host.free_memory() == GIB
-    (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {GIB // 2}\n", encoding="ascii")
-    assert host.free_memory() == GIB * 3 // 2
 
 
 def compiler(monkeypatch, answer):

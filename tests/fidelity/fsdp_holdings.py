@@ -22,6 +22,7 @@ from ds_lint.facts.safetensors import Parameter
 from ds_lint.facts.tensors import Tensor
 from ds_lint.memory import setup
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.kernels import Kernels
 from ds_lint.source import documents
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def setup_of(one: FsdpCase, tensors: list[Any]) -> TrainingSetup:
         sequence_length=one.tokens,
         is_checkpointed=one.checkpointed,
         attention="sdpa",
-        keeps_all_activations=True,
+        kernels=Kernels("transformers", "logits"),
+        is_length_known=True,
         fsdp=found.fsdp._replace(adapters_alone=one.by_trainer and bool(one.lora)),
     )
 

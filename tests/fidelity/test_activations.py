@@ -251,6 +251,8 @@ def ways(model_type: str) -> list[tuple[str, bool]]:
 
 def off(config: dict, computed: Pass, measured: range) -> float:
     """How far the likely is off what was measured; the band has to contain that."""
+    if computed.attention is not None:
+        computed = computed._replace(kernels="transformers", loss="logits")
     band = activations(config, computed)
     assert band is not None
     assert band.least <= band.likely <= band.most

@@ -207,3 +207,31 @@ def test_a_run_that_is_ended_while_its_ranks_wait_leaves_nothing(tmp_path: Path)
     assert done.returncode == 124
     assert "SIGTERM ended the smoke run" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+MEMORY = [
+    *("--mem=64G", "--mem=65536", "--mem=67108864KB", "--mem=64gb", "--exclusive --mem=64G"),
+    *("--mem-per-cpu=4G", "--mem-per-cpu=4G -c 8", "--mem-per-cpu=4G -c 8 -n 4 -N 1"),
+    *("--mem-per-cpu=4G -c 8 --ntasks-per-node=4 -N 2", "--mem-per-gpu=32G --gpus-per-node=4"),
+    "--mem-per-gpu=32G --gpus-per-task=1 --ntasks-per-node=4",
+]
+OF_THE_NODE = [
+    "--mem=0",
+    "--mem-per-cpu=0 -c 5",
+    "--exclusive --mem-per-cpu=4G",
+    "--exclusive --mem-per-gpu=16G -G 2 -N 1",
+]
+
+
+def test_each_node_of_a_job_has_the_memory_that_is_said(tmp_path: Path) -> None:
+    jobs = [*MEMORY, *OF_THE_NODE]
+    show = "scontrol --oneliner show job \\$SLURM_JOB_ID"
+    submit = (f'sbatch --output=/dev/null {one} --wrap "{show} > {number}.txt"' for number, one in enumerate(jobs))
+    done = on_login_node(" && ".join(submit), tmp_path, tmp_path / "log")
+    assert done.returncode == 0, done.stderr
+    for number, options in enumerate(jobs):
+        tres = re.search(r" TRES=\S*mem=(\d+)([MG])\S*node=(\d+)", (tmp_path / f"{number}.txt").read_text())
+        assert tres is not None
+        real = int(tres[1]) * {"M": 2**20, "G": 2**30}[tres[2]] / int(tres[3])
+        said = allocation(f"#SBATCH {options}\n").memory
+        assert said == (real if options in MEMORY else None), options

@@ -74,3 +74,50 @@ def test_what_every_job_has_in_its_environment_has_no_default():
     assert allocation("#SBATCH --nodes=1-2\n").variables["SLURM_NNODES"] is None
     assert "SLURM_NTASKS_PER_NODE" not in allocation("#SBATCH --nodes=2\n").variables
     assert allocation("echo\n").variables == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "gibibytes"),
+    [
+        ("--mem=64G", 64),
+        ("--mem=64gb", 64),
+        ("--mem=65536", 64),
+        ("--mem=67108864KB", 64),
+        ("--mem=64GiB", None),  # sbatch rejects it, as it does 1.5G
+        ("--mem=0", None),  # all that the node has
+        ("--mem-per-cpu=4G", 4),
+        ("--mem-per-cpu=4G -c 8", 32),
+        ("--mem-per-cpu=4G -c 8 -n 4 -N 1", 128),
+        ("--mem-per-cpu=4G -c 8 --ntasks-per-node=4 -N 2", 128),
+        ("--mem-per-cpu=4G -n 5 -N 2", None),
+        ("--mem-per-cpu=0 -c 5", None),
+        ("--mem-per-gpu=32G --gpus-per-node=4", 128),
+        ("--mem-per-gpu=32G --gpus-per-task=1 --ntasks-per-node=4", 128),
+        ("--exclusive --mem=64G", 64),
+        ("--exclusive --mem-per-cpu=4G", None),
+        ("--exclusive --mem-per-gpu=16G --gpus-per-node=2", None),
+        ("--cpus-per-task=4", None),
+    ],
+)
+def test_the_memory_of_each_node(options, gibibytes):
+    found = allocation(f"#!/bin/bash\n#SBATCH {options}\n").memory
+    assert found == (gibibytes and gibibytes * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_step", "gibibytes"),
+    [
+        ("--mem=64G", "", 64),
+        ("--mem=64G", "--mem=0", 64),
+        ("--mem=64G", "--mem=16G", 16),
+        ("--mem=64G -c 4", "--mem-per-cpu=2G", 8),
+        ("--mem-per-cpu=4G -c 4", "", 16),
+        ("--mem-per-cpu=4G -c 4", "--mem=8G", 8),
+        ("--mem-per-cpu=4G -c 4 -n 4 -N 1", "-n 1", None),
+        ("--mem-per-cpu=4G -c 4 -n 4 -N 1", "-n 1 -c 4", 16),
+        ("--mem-per-gpu=16G --gpus-per-node=4", "--gpus-per-node=2", 32),
+    ],
+)
+def test_the_memory_of_a_step(of_job, of_step, gibibytes):
+    found = step(allocation(f"#SBATCH {of_job}\n"), of_step.split()).memory
+    assert found == (gibibytes and gibibytes * 2**30)

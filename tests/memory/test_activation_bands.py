@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import statistics
+from pathlib import Path
 
 import pytest
 
 from ds_lint.knowledge import tables
 from ds_lint.memory.activations import AdaptedLayers, Pass, activations
-from ds_lint.memory.quantities import KEYS
+from ds_lint.memory.quantities import KEYS, quantities, sizes
 
 LLAMA_8B = {
     "model_type": "llama",
@@ -22,6 +24,7 @@ LLAMA_8B = {
 }
 KNOWN = Pass(4, 2048, "bf16", is_checkpointed=False, attention="sdpa", kernels="transformers", loss="logits")
 STORE = tables.load("activations")["models"]
+TRIALS = json.loads((Path(__file__).parents[2] / "tools/activations/trials.json").read_text(encoding="utf-8"))
 
 
 def test_the_sum_of_layers_and_head_of_a_llama():
@@ -89,6 +92,45 @@ def test_a_release_of_liger_that_sums_gradients_of_the_head_holds_three_times_as
     newer, older = (activations(LLAMA_8B, liger._replace(sums_head_gradients=sums)) for sums in (False, True))
     assert older.likely == newer.likely
     assert 0 < older.most - newer.most < 1.1 * 6 * 4096 * 128256
+
+
+@pytest.mark.parametrize(
+    ("release", "layer", "loss"),  # bytes of each query head's elements and key's, and of a token's logits
+    [
+        ("5.24.0", 4 * 4096 + 4 * 1024, 12),
+        ("4.55.4", 6 * 4096 + 4 * 1024, 12),  # the output of attention once more
+        ("4.53.3", 10 * 4096, 12),  # keys and values repeated for each query head
+        ("4.47.1", 8 * 4096, 14),  # and logits in 32 bit, which are shifted as a copy
+    ],
+)
+def test_a_llama_of_older_releases_of_transformers(release, layer, loss):
+    tokens = 2048
+    whole = 16 * 4096 + 8 * 14336 + layer + 4 * 32 + 8
+    band = activations(LLAMA_8B, KNOWN._replace(micro_batch=1, transformers=release))
+    assert band.likely == pytest.approx(tokens * (32 * whole + 8 * 4096 + loss * 128256), rel=1e-3)
+
+
+def test_the_sums_give_what_models_of_each_type_held():
+    """The bytes in trials.json are those of the real classes, which the sums were not made of alone."""
+    off = {}
+    for model_type, trial in ((name, one) for name, trials in TRIALS.items() for one in trials):
+        for name, peak in trial["peaks"].items():
+            if peak is not None:
+                off[f"{model_type}, {name}"] = abs(_summed(model_type, trial, name) / peak - 1)
+    assert len(off) > 500
+    assert max(off.values()) < 0.09, max(off, key=off.get)  # of small models, whose highest moment is another
+    assert statistics.quantiles(off.values(), n=20)[-1] < 0.03
+
+
+def _summed(model_type: str, trial: dict, name: str) -> float:
+    """The sum for a trial, whose model has three layers; Liger's loss is measured with two chunks of logits."""
+    known = sizes(trial["config"], STORE[model_type]["defaults"])
+    if name.endswith("liger"):
+        known["vocabulary"] = known["hidden"] + 2 + known["vocabulary"] % (known["hidden"] - 2)
+    counted = quantities(known, trial["micro_batch"], trial["sequence_length"], trial["rank"])
+    variant = STORE[model_type]["variants"][name]
+    held = [sum(number * counted[one] for one, number in form.items()) for form in variant["layers"]]
+    return 3 * sum(held) + max(sum(number * counted[one] for one, number in form.items()) for form in variant["peaks"])
 
 
 def test_with_attention_and_checkpointing_known_the_band_is_narrow():
@@ -161,7 +203,7 @@ def test_the_spread_covers_model_types_that_were_not_measured(monkeypatch):
             measured = activations(config, computed)
             with monkeypatch.context() as patched:
                 patched.delitem(STORE, model_type)
-                guessed = activations(config, computed)
+                guessed = activations(config | {"model_type": "unheard-of"}, computed)
             inside.append(guessed.least <= measured.likely <= guessed.most)
             off.append(abs(guessed.likely / measured.likely - 1))
     assert statistics.mean(inside) > 0.95
@@ -185,4 +227,7 @@ def _of_size(model_type: str, size: tuple[int, ...]) -> dict:
         "shared_intermediate": intermediate // 4,
     }
     usual = STORE[model_type]["defaults"]
-    return {"model_type": model_type} | {key: wanted[name] for name in wanted for key in KEYS[name] if key in usual}
+    norm = {"rms_norm_eps" if STORE[model_type]["has_rms_norm"] else "layer_norm_eps": 1e-5}
+    return (
+        norm | {"model_type": model_type} | {key: wanted[name] for name in wanted for key in KEYS[name] if key in usual}
+    )

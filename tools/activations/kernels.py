@@ -58,8 +58,11 @@ def are_for(model_type: str) -> bool:
     """Whether Liger has kernels for a model type; it leaves any other as it is."""
     if not is_installed():
         return False
-    _import()
-    patches = importlib.import_module(f"{_PACKAGE}.transformers.monkey_patch")
+    try:
+        _import()
+        patches = importlib.import_module(f"{_PACKAGE}.transformers.monkey_patch")
+    except ImportError:  # newer releases refuse transformers 4
+        return False
     return model_type in patches.MODEL_TYPE_TO_APPLY_LIGER_FN
 
 

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+import transformers
 
 from ds_lint.memory.quantities import KEYS, quantities, sizes
 from tools.activations import kernels
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 LAYERS = 3  # that what a layer adds can be separated from what the first one leaves behind
 RANK_TARGETS = {"adapters": None, "adapters-everywhere": "all-linear"}
 ATTENTIONS = ("sdpa", "sdpa-mask", "eager")
-# From these, a class may derive ``head_dim`` and ``num_key_value_heads`` where a config.json leaves them out: both are
-# other ones then if there are twice as many heads in the same hidden size.
-_DECIDING = KEYS["heads"]
 _NO_DROPOUT = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob")  # fused kernels hold nothing for it
 
 
@@ -65,11 +63,17 @@ class Probe(NamedTuple):
 def variants(family: Family) -> list[Variant]:
     """The variants that a model type can be trained in."""
     kinds = attentions(family)
-    found = [Variant(kind, checks, "") for kind in kinds for checks in (False, True)]
-    found += [Variant(kinds[0], checks, "", "fp32") for checks in (False, True)]
+    found = plain_variants(family)
     adapters = [name for name, targets in RANK_TARGETS.items() if targets or default_targets(family.model_type)]
     found += [Variant(kinds[0], checks, name) for name in adapters for checks in (False, True)]
     return found + (_with_liger(kinds, adapters) if kernels.are_for(family.model_type) else [])
+
+
+def plain_variants(family: Family) -> list[Variant]:
+    """The variants that train all weights with the kernels of transformers."""
+    kinds = attentions(family)
+    found = [Variant(kind, checks, "") for kind in kinds for checks in (False, True)]
+    return found + [Variant(kinds[0], checks, "", "fp32") for checks in (False, True)]
 
 
 def _with_liger(kinds: Sequence[str], adapters: Sequence[str]) -> list[Variant]:
@@ -87,18 +91,27 @@ def attentions(family: Family) -> list[str]:
 
 def default_targets(model_type: str) -> Any:
     """The modules that peft gives adapters to, if a run does not say which."""
-    from peft import utils
+    from peft import utils  # which refuses some older releases of transformers
 
     return utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(model_type)
 
 
 def defaults(family: Family) -> dict[str, Any]:
-    """The values of the keys about sizes that a config.json may leave out, of those that follow from no other key."""
+    """The values of the keys about sizes that a config.json may leave out; not those that follow from other sizes."""
     values = family.config_class().to_dict()
-    twice = {key: 2 * values[key] for key in _DECIDING if isinstance(values.get(key), int)}
-    other = family.config_class(**twice).to_dict()
-    named = [key for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)]
-    return {key: values[key] for key in named if key in _DECIDING or other.get(key) == values[key]}
+    widths, heads = ([key for key in KEYS[size] if key in values] for size in ("hidden", "heads"))
+    given = [dict.fromkeys(widths, 3), dict.fromkeys((*widths, *heads), 2)]
+    others = [
+        (factors, family.config_class(**{key: values[key] * factor for key, factor in factors.items()}).to_dict())
+        for factors in given
+    ]
+    return {
+        key: values[key]
+        for keys in KEYS.values()
+        for key in keys
+        if isinstance(values.get(key), int)
+        and all(key in factors or other.get(key) == values[key] for factors, other in others)
+    }
 
 
 def facts(family: Family) -> dict[str, Any]:
@@ -108,6 +121,7 @@ def facts(family: Family) -> dict[str, Any]:
         "class": family.name,
         "attention": attentions(family)[0],
         "defaults": defaults(family),
+        "has_rms_norm": any(key.startswith("rms_norm") for key in usual),
         "dropouts": {key: bool(value) for key, value in usual.items() if _is_dropout(key) and isinstance(value, float)},
     }
 
@@ -212,7 +226,9 @@ def batch(family: Family, probe: Probe, variant: Variant) -> dict[str, torch.Ten
     vocabulary = next(probe.config[key] for key in KEYS["vocabulary"] if key in probe.config)
     ids = torch.randint(2, vocabulary, (probe.micro_batch, probe.sequence_length))
     inputs = {"input_ids": ids, "labels": ids.clone()}
-    if variant.attention == "sdpa-mask":
+    # Without one, some releases of transformers 4 make a mask for packed sequences. Data collators always give one.
+    if variant.attention == "sdpa-mask" or transformers.__version__ < "5":
         inputs["attention_mask"] = torch.ones_like(ids)
+    if variant.attention == "sdpa-mask":
         inputs["attention_mask"][0, -2:] = 0
     return inputs

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformers.modeling_layers import GradientCheckpointingLayer
+
+try:
+    from transformers.modeling_layers import GradientCheckpointingLayer as Layer
+except ImportError:  # in releases up to 4.51, whose layers have no class in common
+    Layer = None
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,11 +118,14 @@ class _Recorder(TorchDispatchMode):
 
 def stacks(model: torch.nn.Module) -> list[list[torch.nn.Module]]:
     """The stacks of layers of a model: one, or those of the encoder and the decoder."""
-    return [
-        list(module)
-        for module in model.modules()
-        if isinstance(module, torch.nn.ModuleList) and len(module) and isinstance(module[0], GradientCheckpointingLayer)
-    ]
+    return [list(module) for module in model.modules() if isinstance(module, torch.nn.ModuleList) and _is_stack(module)]
+
+
+def _is_stack(modules: torch.nn.ModuleList) -> bool:
+    """Whether a list has the layers of a model: in older releases, modules that are called so."""
+    if not len(modules):
+        return False
+    return isinstance(modules[0], Layer) if Layer else type(modules[0]).__name__.endswith(("Layer", "Block"))
 
 
 def record(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Timeline:

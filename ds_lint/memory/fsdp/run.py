@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.memory import host
+from ds_lint.memory import host, shared_memory
 from ds_lint.memory.band import NOTHING, exactly
 from ds_lint.memory.fsdp import node, peaks, states
 from ds_lint.memory.peaks import peak
@@ -33,6 +33,7 @@ def taken(
     if activations is not None:
         parts["activations"] = Placed(gpu=Amount(bytes=peaks.with_autocast(setup, activations)))
     parts["page_locked"] = Placed(host=Amount(bytes=node.rounding(setup)))
+    parts["shared_memory"] = Placed(host=Amount(bytes=shared_memory.of_rank(setup)))
     parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
     computed = parts["activations"].gpu.bytes if activations is not None else NOTHING
     left = peaks.with_autocast(setup, in_layers) if in_layers is not None else NOTHING
