@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.changes import Write
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.largest import LargestSizes
+    from ds_lint.memory.open_facts import OpenFact
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.memory.sweep import SweepRow
     from ds_lint.semantics.config import Config
@@ -71,6 +72,7 @@ def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
         least_ranks=None if has_way or not is_zero else _least_ranks(wanted, found, there),
         rows=tuple(rows),
         left_out=tuple(_left_out(config, found)),
+        open_facts=tuple(_open_facts(found)) if is_config else (),
         largest=_largest(wanted, there, _SizedModels(config)) if parts.grows and is_config and is_zero else None,
         assumed=parts.assumed,
     )
@@ -90,6 +92,13 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
 
     found = advised(config, wanted, rejections)
     return [_as_settings(one) for one in found] if config.accelerate is not None else found
+
+
+def _open_facts(found: Estimate) -> list[OpenFact]:
+    """What is not known of the run, and makes its bands wider."""
+    from ds_lint.memory.open_facts import open_facts
+
+    return open_facts(found)
 
 
 def _least_ranks(wanted: TrainingSetup, found: Estimate, there: Capacity) -> Advice | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.training_recipe import TrainingRecipe
     from ds_lint.frameworks.record import PackedWeights
 
+KERNELS = ("transformers", "liger")
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
 
 
@@ -77,6 +78,10 @@ class Sources(OptionRecord):
         "samples", f"how attention is computed: {', '.join(ATTENTIONS[:-1])} or {ATTENTIONS[-1]}", metavar="KIND",
         choices=ATTENTIONS,
     )  # fmt: skip
+    kernels: str | None = option(
+        "samples", f"whose kernels compute the layers and the loss: {' or '.join(KERNELS)}", metavar="WHOSE",
+        choices=KERNELS,
+    )  # fmt: skip
     activation_checkpointing: bool | None = option("samples", "whether activations are computed again in backward")
     optimizer: str | None = option(
         "updates", "the optimizer, by its type in a config or as --optim of the Trainer, such as adamw_bnb_8bit",
@@ -130,6 +135,7 @@ class Facts:
         self.micro_batch: int | None = None  # samples that one rank computes at once
         self.sequence_length: int | None = None  # tokens of a sample
         self.attention: str | None = None  # as the user says; ``own_arguments`` asks the project too
+        self.kernels: str | None = None  # as the user says; ``memory.kernels`` asks the project too
         self.activation_checkpointing: bool | None = None  # as the user says
         self.named_optimizer: str | None = None  # as the user says, in lower case
         self.new_tokens: int | None = None  # that are generated behind each prompt

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.capacity import Capacity, Fit
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.largest import LargestSizes
+    from ds_lint.memory.open_facts import OpenFact
     from ds_lint.memory.sweep import SweepRow
 
 
@@ -26,13 +27,18 @@ class Answer(NamedTuple):
     least_ranks: Advice | None = None  # that it needs, if no advice is within reach
     rows: tuple[SweepRow, ...] = ()  # of ``--sweep``
     left_out: tuple[str, ...] = ()
+    open_facts: tuple[OpenFact, ...] = ()  # which make the bands wider
     largest: LargestSizes | None = None  # of ``--largest``
     assumed: tuple[str, ...] | None = None  # of a run without a config, whose rows alone are the answer
 
     @property
     def fit(self) -> Fit:
-        """Whether the run fits."""
-        return self.fit_of(self.estimate)
+        """Whether the run fits; one of which something is assumed may fit if another answer to that does."""
+        found, room = self.fit_of(self.estimate), self.capacity.gpu
+        if found.gpu is False and room is not None:
+            others = (one.gpu.least for fact in self.open_facts for one in fact.answers)
+            found = found._replace(gpu=None) if min(others, default=room + 1) <= room else found
+        return found
 
     def fit_of(self, needed: Estimate) -> Fit:
         """Whether a run fits that is estimated with the same facts; what is left out lies on the GPU."""

@@ -58,6 +58,8 @@ class Kernels(NamedTuple):
 def of(config: Config) -> Kernels:
     """The kernels of a run, by its training arguments, its framework's fields and the text of its script."""
     facts = config.facts
+    if facts.kernels is not None:
+        return Kernels(facts.kernels, "fused" if facts.kernels == "liger" else "logits")
     text = _text(facts)
     others = dict.fromkeys(name for field, name in _LESS.items() if _is_given(config, field))
     others |= dict.fromkeys(name for words, name in _KEEPS_LESS.items() if words in text)

@@ -93,8 +93,8 @@ def _padding(setup: TrainingSetup) -> Answers:
 
 def _kernels(setup: TrainingSetup) -> Answers:
     if (setup.kernels.layers is None or setup.kernels.is_assumed) and not setup.kernels.others:
-        yield "those of transformers", setup._replace(kernels=Kernels("transformers", "logits"))
-        yield "those of Liger", setup._replace(kernels=Kernels("liger", "fused"))
+        yield "transformers", setup._replace(kernels=Kernels("transformers", "logits"))
+        yield "liger", setup._replace(kernels=Kernels("liger", "fused"))
 
 
 def _optimizer(setup: TrainingSetup) -> Answers:
@@ -124,8 +124,8 @@ _QUESTIONS: tuple[tuple[str, str, Callable[[TrainingSetup], Answers]], ...] = (
     ("attention", "--attention", _attention),
     ("activation checkpointing", "--activation-checkpointing", _checkpointing),
     ("longest sequence", "--sequence-length", _length),
-    ("lengths in a batch", "packing", _padding),
-    ("kernels", "--trainer-args", _kernels),
+    ("lengths in a batch", '--trainer-args "--packing true"', _padding),
+    ("kernels", "--kernels", _kernels),
     ("optimizer", "--optimizer", _optimizer),
     ("how the model is built", _WITHOUT_OPTION, _zero_init),
     ("reference model", _WITHOUT_OPTION, _reference),

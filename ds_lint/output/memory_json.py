@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.band import Band
     from ds_lint.memory.fsdp.sharding import FsdpSharding
     from ds_lint.memory.largest import Largest, LargestSizes
+    from ds_lint.memory.open_facts import OpenFact
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import Offload, TrainingSetup
     from ds_lint.memory.sweep import SweepRow
@@ -58,6 +59,7 @@ def _run(answer: Answer) -> Json:
         "capacity": capacity._asdict(),
         "fits": answer.fit._asdict(),
         "left_out": list(answer.left_out),
+        "open_facts": [_open_fact(fact) for fact in answer.open_facts],
         "advice": [_advice(advice, is_whole=not answer.left_out) for advice in answer.advice],
         **_least_ranks(answer),
         **_largest_sizes(answer),
@@ -99,6 +101,16 @@ def _largest_sizes(answer: Answer) -> Json:
         return {}
     names = ("micro_batch", "sequence_length", "parameters")
     return {"largest": {name: _largest(getattr(found, name), is_whole=not answer.left_out) for name in names}}
+
+
+def _open_fact(fact: OpenFact) -> Json:
+    return {
+        "fact": fact.name,
+        "give": fact.give,
+        "answers": [
+            {"answer": one.words, "rank_bytes": _band(one.gpu), "host_bytes": _band(one.host)} for one in fact.answers
+        ],
+    }
 
 
 def _advice(advice: Advice, *, is_whole: bool) -> Json:

@@ -22,6 +22,7 @@ from ds_lint.output.memory_table import (
     in_units,
     label_of,
     labels_of,
+    open_facts,
     prices_of,
     result_of,
     sentences,
@@ -96,6 +97,7 @@ def _fastest(answer: Answer) -> tuple[str, str]:
 
 def _head(answer: Answer, first: str, rest: Sequence[str]) -> str:
     left_out = "".join(f"<li>not included: {text(note)}</li>" for note in answer.left_out)
+    left_out += "".join(f"<li>not known: {text(name)}: {text(answers)}</li>" for name, answers in open_facts(answer))
     return (
         f'<h2 class="verdict">{first}</h2>{"".join(f"<p>{one}</p>" for one in rest)}'
         f'<p class="quiet">{text(about(answer))}</p>' + (f'<ul class="left-out">{left_out}</ul>' if left_out else "")

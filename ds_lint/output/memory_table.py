@@ -91,6 +91,7 @@ def lines(answer: Answer, terminal: Terminal) -> list[str]:
         *_table(answer, terminal),
         "",
         *_verdict(answer, terminal),
+        *_open_facts(answer, terminal),
         *_growth(answer, terminal),
         *_advice(answer, terminal),
         *_sweep(answer, terminal),
@@ -448,6 +449,25 @@ def to_write(write: Write) -> str:
     if write.place == "launch":
         return f"{write.key.replace('_', ' ')}: {write.value}"
     return f"{write.key} = {as_json(write.value)}"
+
+
+def open_facts(answer: Answer) -> Iterator[tuple[str, str]]:
+    """What is not known and makes the bands wider, each with how to give it and what the run takes by every answer."""
+    for fact in answer.open_facts:
+        is_of_gpu = any(one.gpu != answer.estimate.gpu_bytes for one in fact.answers)
+        bands = [(one.words, one.gpu if is_of_gpu else one.host) for one in fact.answers]
+        place = "" if is_of_gpu else " of host memory"
+        answers = ", ".join(f"{words} {_bound(band.least)} to {_bound(band.most)} GiB" for words, band in bands)
+        yield f"{fact.name} ({fact.give})", f"{answers}{place}"
+
+
+def _open_facts(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    if not answer.open_facts:
+        return
+    yield ""
+    yield "Not known, each with what the run then takes:"
+    for name, answers in open_facts(answer):
+        yield from wrap(f"  {name}: {answers}", terminal.width, taken=0, indent=4)
 
 
 def _growth(answer: Answer, terminal: Terminal) -> Iterator[str]:
