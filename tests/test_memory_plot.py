@@ -446,7 +446,6 @@ def test_a_picture_without_matplotlib_is_refused(monkeypatch, capsys, tmp_path):
 
 
 def test_a_picture_is_a_png(everywhere, narrow):
-    pytest.importorskip("matplotlib")
     for answer in (
         everywhere,
         narrow,

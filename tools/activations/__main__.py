@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.manual_seed(0)
     if not (options.changed or kernels.is_installed()):
         parser.error("install liger-kernel and triton, whose kernels are measured, too")
-    nothing: dict[str, Any] = {**_measured_with(), "models": {}}
+    nothing: dict[str, Any] = {**measured_with(), "models": {}}
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else nothing
     left_out = 0
     for name in options.names or list(store["models"]):
@@ -96,12 +96,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"{name}: {len(store['models'][name]['variants'])} variants\n")
         write(store)  # with the releases of before: an interrupted run is not done
     if not options.names:
-        store |= _measured_with()
+        store |= measured_with()
     write(store)
     return 1 if left_out else 0
 
 
-def _measured_with() -> dict[str, str]:
+def measured_with() -> dict[str, str]:
+    """The releases that measure, and the day."""
     return {
         "transformers": transformers.__version__,
         "torch": torch.__version__.partition("+")[0],

@@ -28,9 +28,10 @@ import transformers
 
 from ds_lint.memory.quantities import KEYS, quantities, sizes
 from tools.activations import fit, models
-from tools.activations.__main__ import OFF, PROBES, TRIALS, _measured_with, _realistic
-from tools.activations.step import _as_on_a_gpu
-from tools.activations.timeline import Storage, Timeline, _on_entry, _Recorder, stacks
+from tools.activations.__main__ import measured_with
+from tools.activations.step import as_on_a_gpu
+from tools.activations.timeline import Recorder, Storage, Timeline, on_entry, stacks
+from tools.activations.variants import OFF, PROBES, TRIALS, realistic
 from tools.model_shapes import Family, NotDescribed
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ def measured(family: Family, probe: models.Probe, way: Way, layers: int = LAYERS
     if model.config.is_encoder_decoder and way.name != "evaluation":
         inputs["decoder_input_ids"] = start
     known = [*model.parameters(), *model.buffers(), *(one for one in inputs.values() if torch.is_tensor(one)), start]
-    recorder = _Recorder(known)
-    with _as_on_a_gpu(), torch.no_grad(), recorder:
+    recorder = Recorder(known)
+    with as_on_a_gpu(), torch.no_grad(), recorder:
         if way.name != "token":
             entries, hooks = _watched(model, recorder)
             model(**inputs)
@@ -156,11 +157,11 @@ def _behind_a_cache(model: Any, inputs: dict[str, Any], start: torch.Tensor) -> 
     return further
 
 
-def _watched(model: Any, recorder: _Recorder) -> tuple[list[list[int]], list[Any]]:
+def _watched(model: Any, recorder: Recorder) -> tuple[list[list[int]], list[Any]]:
     layers = stacks(model)
     entries: list[list[int]] = [[] for _ in layers]
     hooks = [
-        layer.register_forward_pre_hook(_on_entry(recorder, found, len(stack), None))
+        layer.register_forward_pre_hook(on_entry(recorder, found, len(stack), None))
         for stack, found in zip(layers, entries, strict=True)
         for layer in stack
     ]
@@ -250,7 +251,7 @@ def _counted(probe: models.Probe, known: dict[str, Any]) -> dict[str, int]:
 def _usual(*, has_experts: bool) -> list[dict[str, int]]:
     """Realistic sizes, each with one token of every sequence beside."""
     found = []
-    for point in _realistic(has_experts=has_experts):
+    for point in realistic(has_experts=has_experts):
         length = point["position"]
         single = {
             name.replace("token*", "sequence*"): number // length
@@ -291,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _write(store: dict[str, Any]) -> None:
     """The store with one line for each sum."""
-    made = {name: value for name, value in _measured_with().items() if name != "peft"}
+    made = {name: value for name, value in measured_with().items() if name != "peft"}
     whole = {**made, "models": dict(sorted(store["models"].items()))}
     text = re.sub(r"\n {6,}(?=\S)|\n {5}(?=[\]}])", " ", json.dumps(whole, indent=1))
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")

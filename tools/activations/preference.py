@@ -25,8 +25,8 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from ds_lint.frameworks.trl import METHODS
-from tools.activations.__main__ import _measured_with
-from tools.activations.timeline import Timeline, _Recorder
+from tools.activations.__main__ import measured_with
+from tools.activations.timeline import Recorder, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -111,7 +111,7 @@ def in_fp32(*, has_reference: bool) -> float:
 
 def _peak(known: list[torch.Tensor], trained: Iterable[torch.Tensor], loss: Callable[[], torch.Tensor]) -> int:
     """The most bytes at once beside what is known, and the gradients of what is trained."""
-    recorder = _Recorder(known)
+    recorder = Recorder(known)
 
     def take_away(parameter: torch.Tensor) -> None:
         if parameter.grad is not None:
@@ -191,7 +191,7 @@ def main() -> int:
             store["trl"].setdefault(name, {})[trl.__version__] = found
             sys.stdout.write(f"{name} {trl.__version__}: {found} bytes\n")
     own = {"alone": in_fp32(has_reference=False), "with_reference": in_fp32(has_reference=True)}
-    made = {key: value for key, value in _measured_with().items() if key != "peft"}
+    made = {key: value for key, value in measured_with().items() if key != "peft"}
     text = json.dumps({**made, "trl": dict(sorted(store["trl"].items())), "in_fp32": own}, indent=1)
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
     return 1 if failures else 0

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def measured(family: Family, probe: models.Probe, variant: models.Variant, layers: int = models.LAYERS) -> Timeline:
     """What a step of a model with so many layers in each stack holds."""
     counts = {key: layers for size in ("layers", "decoder_layers") for key in KEYS[size] if key in probe.config}
-    with kernels.undone(family.model_class) if variant.kernels else contextlib.nullcontext(), _as_on_a_gpu():
+    with kernels.undone(family.model_class) if variant.kernels else contextlib.nullcontext(), as_on_a_gpu():
         model = models.build(family, probe, variant, counts)
         return record(model, models.batch(family, probe, variant))
 
 
 @contextlib.contextmanager
-def _as_on_a_gpu() -> Iterator[None]:
+def as_on_a_gpu() -> Iterator[None]:
     """Dropout with the kernel of a GPU, which keeps a mask of one byte."""
 
     def dropout(values: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:

@@ -56,7 +56,7 @@ class Timeline(NamedTuple):
         return most
 
 
-class _Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):
     """Notes storages as they come and go; those that were there before do not count."""
 
     def __init__(self, known: list[torch.Tensor]) -> None:
@@ -131,11 +131,11 @@ def _is_stack(modules: torch.nn.ModuleList) -> bool:
 def record(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Timeline:
     """What one forward and backward pass holds; gradients of parameters are taken away as soon as they are there."""
     layers = stacks(model)
-    recorder = _Recorder([*model.parameters(), *model.buffers(), *inputs.values()])
+    recorder = Recorder([*model.parameters(), *model.buffers(), *inputs.values()])
     entries: list[list[int]] = [[] for _ in layers]
     left: list[int] = []
     hooks = [
-        layer.register_forward_pre_hook(_on_entry(recorder, found, len(stack), left if stack is layers[-1] else None))
+        layer.register_forward_pre_hook(on_entry(recorder, found, len(stack), left if stack is layers[-1] else None))
         for stack, found in zip(layers, entries, strict=True)
         for layer in stack
     ]
@@ -159,9 +159,11 @@ def record(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> Timeline:
     return Timeline(recorder.storages(), entries, left[0] if left else recorder.moments - 1, recorder.moments)
 
 
-def _on_entry(
-    recorder: _Recorder, entries: list[int], layers: int, left: list[int] | None
+def on_entry(
+    recorder: Recorder, entries: list[int], layers: int, left: list[int] | None
 ) -> Callable[[torch.nn.Module, tuple[Any, ...]], None]:
+    """A hook that notes when a layer is entered, and in ``left`` when the backward pass has left the last of them."""
+
     def begin(_: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
         if len(entries) >= layers:  # computed again in the backward pass
             return

@@ -26,7 +26,7 @@ def described(family: Family, variant: models.Variant, probes: Sequence[models.P
     sizes = [probe.quantities(known) for probe in probes[:-TRIALS]]
     forms = fit.Forms(timelines, sizes)
     layers = [forms.between(*entries[-2:]) for entries in timelines[0].entries]
-    peaks = forms.highest(timelines[0].left, [*sizes, *_realistic(has_experts="token*chosen" in forms.names)])
+    peaks = forms.highest(timelines[0].left, [*sizes, *realistic(has_experts="token*chosen" in forms.names)])
     for layer in layers:
         peaks = [fit.difference(peak, {name: models.LAYERS * held for name, held in layer.items()}) for peak in peaks]
     for probe in probes[-TRIALS:]:
@@ -39,7 +39,7 @@ def described(family: Family, variant: models.Variant, probes: Sequence[models.P
     return {"layers": layers, "peaks": peaks}
 
 
-def _realistic(*, has_experts: bool) -> list[dict[str, int]]:
+def realistic(*, has_experts: bool) -> list[dict[str, int]]:
     """Sizes as models have them, for the choice of the moments that can be the highest."""
     dice = random.Random(0)  # noqa: S311 - sizes to try
     found = []

@@ -21,7 +21,7 @@ from deepspeed.runtime.pipe import schedule  # noqa: E402
 from transformers.models.llama import modeling_llama as llama  # noqa: E402
 
 from ds_lint.smoke.standins import ops  # noqa: E402
-from tools.activations.timeline import Timeline, _Recorder  # noqa: E402
+from tools.activations.timeline import Recorder, Timeline  # noqa: E402
 
 CONFIG = transformers.LlamaConfig(**JOB["model"])
 CONFIG._attn_implementation = "eager"
@@ -90,7 +90,7 @@ def _peak(engine: Any, ids: Any) -> int:
     """The most that the passes of a step hold beside parameters, their gradients and the model states."""
     parameters = list(engine.module.parameters())
     known = [one for one in gc.get_objects() if isinstance(one, torch.Tensor) and not one.is_meta]
-    recorder = _Recorder([*known, ids])
+    recorder = Recorder([*known, ids])
     ended: list[int] = []
     for parameter in parameters:
         parameter.register_post_accumulate_grad_hook(lambda one: recorder.leave_out(one.grad))
