@@ -46,7 +46,7 @@ def test_a_record_says_nothing_that_there_is_not():
 
 def test_every_fact_has_a_reader():
     as_given = {"micro_batch", "new_tokens", "sequence_length"}  # need none
-    as_given |= {"attention", "kernels", "activation_checkpointing"}
+    as_given |= {"attention", "kernels", "packing", "activation_checkpointing"}
     assert readers.READERS.keys() | as_given == {fact.name for fact in Sources.options()}
 
 

@@ -82,6 +82,7 @@ class Sources(OptionRecord):
         "samples", f"whose kernels compute the layers and the loss: {' or '.join(KERNELS)}", metavar="WHOSE",
         choices=KERNELS,
     )  # fmt: skip
+    packing: bool | None = option("samples", "whether all sequences of a batch are equally long, so none is padded")
     activation_checkpointing: bool | None = option("samples", "whether activations are computed again in backward")
     optimizer: str | None = option(
         "updates", "the optimizer, by its type in a config or as --optim of the Trainer, such as adamw_bnb_8bit",
@@ -136,6 +137,7 @@ class Facts:
         self.sequence_length: int | None = None  # tokens of a sample
         self.attention: str | None = None  # as the user says; ``own_arguments`` asks the project too
         self.kernels: str | None = None  # as the user says; ``memory.kernels`` asks the project too
+        self.packing: bool | None = None  # as the user says; ``memory.kernels`` asks the project too
         self.activation_checkpointing: bool | None = None  # as the user says
         self.named_optimizer: str | None = None  # as the user says, in lower case
         self.new_tokens: int | None = None  # that are generated behind each prompt

@@ -24,7 +24,7 @@ def gather(sources: Sources) -> Facts:
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
     facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
     facts.attention, facts.activation_checkpointing = sources.attention, sources.activation_checkpointing
-    facts.kernels = sources.kernels
+    facts.kernels, facts.packing = sources.kernels, sources.packing
     facts.new_tokens = sources.new_tokens
     for name, read in READERS.items():
         if (value := getattr(sources, name)) is not None:

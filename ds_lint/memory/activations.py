@@ -69,7 +69,7 @@ class Pass(NamedTuple):
     adapters: AdaptedLayers | None = None
     kernels: str | None = None  # of the layers: those of transformers or of liger
     loss: str | None = None  # logits: of all tokens at once; fused: in chunks, by Liger; cut: never in memory
-    is_packed: bool = False  # sequences of a batch have one length, so that none is padded
+    is_packed: bool | None = None  # sequences of a batch have one length, so that none is padded
     sums_head_gradients: bool = False  # as some releases of Liger do
     transformers: str | None = None  # the release; None is the newest
     shared: Shared = Shared()  # among ranks

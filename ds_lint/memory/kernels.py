@@ -107,9 +107,11 @@ def _sums_head_gradients(config: Config) -> bool:
     return release is not None and first <= release <= last
 
 
-def are_sequences_full(config: Config) -> bool:
-    """Whether every sequence is as long as the longest may be: packed, cut of one text, or padded."""
+def are_sequences_full(config: Config) -> bool | None:
+    """Whether every sequence is as long as the longest may be: packed, cut of one text, or padded; None if not known."""
     facts = config.facts
+    if facts.packing is not None:
+        return facts.packing
     for name in _PACKING:
         if any(value in TRUE for value in own_arguments.values(facts, name)):
             return True
@@ -119,7 +121,7 @@ def are_sequences_full(config: Config) -> bool:
         is_off = any(one in OFF[1:] for name in record.packing for one in own_arguments.values(facts, name))
         if not is_off and any(one == value for one in own_arguments.values(facts, field)):
             return True
-    return any(words in _text(facts) for words in _FILLS)
+    return any(words in _text(facts) for words in _FILLS) or None
 
 
 def _is_given(config: Config, name: str) -> bool:

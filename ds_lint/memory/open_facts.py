@@ -61,10 +61,12 @@ def _answer(words: str, setup: TrainingSetup) -> OpenAnswer:
 
 
 def _narrowed(found: Estimate, answer: OpenAnswer) -> float:
-    """What an answer takes from the band of the GPU or of the host, as a share of the most."""
+    """What an answer takes from the band of the GPU or of the host, as a share of the most; or from its least."""
     pairs = ((found.gpu_bytes, answer.gpu), (found.host_bytes, answer.host))
     return max(
-        (before.most - before.least - after.most + after.least) / before.most for before, after in pairs if before.most
+        max((before.most - before.least - after.most + after.least) / before.most, 1 - after.least / before.least)
+        for before, after in pairs
+        if before.least
     )
 
 
@@ -87,7 +89,7 @@ def _length(setup: TrainingSetup) -> Answers:
 
 
 def _padding(setup: TrainingSetup) -> Answers:
-    if setup.micro_batch is not None and setup.micro_batch > 1 and not setup.is_packed:
+    if setup.micro_batch is not None and setup.micro_batch > 1 and setup.is_packed is None:
         yield "all of one length", setup._replace(is_packed=True)
 
 
@@ -124,7 +126,7 @@ _QUESTIONS: tuple[tuple[str, str, Callable[[TrainingSetup], Answers]], ...] = (
     ("attention", "--attention", _attention),
     ("activation checkpointing", "--activation-checkpointing", _checkpointing),
     ("longest sequence", "--sequence-length", _length),
-    ("lengths in a batch", '--trainer-args "--packing true"', _padding),
+    ("lengths in a batch", "--packing", _padding),
     ("kernels", "--kernels", _kernels),
     ("optimizer", "--optimizer", _optimizer),
     ("how the model is built", _WITHOUT_OPTION, _zero_init),

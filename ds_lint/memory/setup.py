@@ -132,7 +132,7 @@ class TrainingSetup(NamedTuple):
     reference: bool | None = False  # a frozen copy of the model beside it; None if it is not known
     is_stand_in: bool = False  # only the number of parameters is that of the model
     kernels: Kernels = Kernels(None, None)  # that compute the layers and the loss
-    is_packed: bool = False  # every sequence is as long as the longest
+    is_packed: bool | None = None  # every sequence is as long as the longest
     is_length_known: bool = False  # the longest sequence has the assumed length, and may be no shorter
     computes_own_loss: bool = False  # as trainers that align do, of sequences that may be shorter
     transformers: str | None = None  # the release whose classes compute
@@ -333,7 +333,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         is_stand_in=model.is_stand_in,
         kernels=kernels.of(config),
         is_packed=kernels.are_sequences_full(config),
-        is_length_known=config.facts.sequence_length is not None or kernels.are_sequences_full(config),
+        is_length_known=config.facts.sequence_length is not None or kernels.are_sequences_full(config) is True,
         computes_own_loss=aligned is not None,
         transformers=config.knowledge.target.get("transformers"),
         architecture=model.config,

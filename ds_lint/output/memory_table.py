@@ -333,7 +333,7 @@ def sentences(answer: Answer) -> Iterator[FitSentence]:
     """Whether the run fits on the GPU and on the host, where their memory is known."""
     fit, needed, there = answer.fit, answer.estimate, answer.capacity
     for found in (
-        _sentence(_of_gpu(answer), needed.gpu_bytes, there.gpu, fit.gpu),
+        _sentence(_of_gpu(answer), needed.gpu_bytes, there.gpu, fit.gpu, _least(answer)),
         _sentence(_of_host(answer), needed.host_bytes, there.host, fit.host),
     ):
         if found is not None:
@@ -357,8 +357,19 @@ def _of_host(answer: Answer) -> str:
     return f"the host has {in_units(answer.capacity.host)}" if answer.capacity.host is not None else ""
 
 
-def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None) -> FitSentence | None:
-    """None if the memory there is not known."""
+def _least(answer: Answer) -> str:
+    """The answer to what is not known with which the GPU takes the least, and how much that is."""
+    answers = [(fact.name, one) for fact in answer.open_facts for one in fact.answers]
+    if not answers:
+        return ""
+    name, least = min(answers, key=lambda one: one[1].gpu.least)
+    return f"{in_units(least.gpu.least)} with {name} {least.words}"
+
+
+def _sentence(
+    there: str, needed: Band, room: int | None, is_enough: bool | None, least: str = ""
+) -> FitSentence | None:
+    """None if the memory there is not known; ``least`` is what another answer than the assumed one takes."""
     if room is None or not needed.most:
         return None
     if is_enough is False:
@@ -368,6 +379,8 @@ def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None
     if needed.most <= room:
         return FitSentence("may fit", f"{there}, and what is counted takes at most {in_units(needed.most)}", is_enough)
     bounds = f"{in_units(needed.least)} to {in_units(needed.most)}, likely {in_units(needed.likely)}"
+    if needed.least > room:
+        bounds += f", but at least {least}"
     return FitSentence("may not fit", f"{there}, and the run takes {bounds}", is_enough)
 
 
