@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ZERO = "zero_optimization"
 USUAL_ON_NODE = 8  # GPUs
+_CHECKPOINTS = "model.gradient_checkpointing_enable()"
 _DOUBLINGS = 2  # of ranks that are within reach of who has a node or more of them
 _MOST_RANKS = 4096
 _NVME_PATH = "/local_nvme"  # what the guides of Transformers call it
@@ -96,11 +97,8 @@ def checkpointing(setup: TrainingSetup) -> Iterator[SetupChange]:
     if setup.is_checkpointed:
         return
     is_argument = setup.stack == "trainer"
-    where = (
-        Write("arguments", "gradient_checkpointing", True)
-        if is_argument
-        else Write("script", "model.gradient_checkpointing_enable()", None)
-    )
+    call = "PipelineModule(..., activation_checkpoint_interval=1)" if setup.is_pipeline else _CHECKPOINTS
+    where = Write("arguments", "gradient_checkpointing", True) if is_argument else Write("script", call, None)
     yield SetupChange(
         "activation checkpointing",
         setup._replace(is_checkpointed=True),

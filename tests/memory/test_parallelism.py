@@ -11,9 +11,11 @@ from linted import config_of_dict
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.memory import setup
+from ds_lint.memory.changes import checkpointing, more_ranks, stage_2, stage_3
 from ds_lint.memory.estimate import estimate
 from ds_lint.memory.parallelism import Degrees, degrees
 from ds_lint.memory.pipeline import stages
+from ds_lint.memory.sweep import sweep
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 11008,
@@ -224,3 +226,34 @@ def test_experts_are_divided_and_their_states_shared_by_fewer_ranks():
     said = {name: (alone.rank[name].elements.likely, divided.rank[name].elements.likely) for name in alone.rank}
     assert said["parameters"][0] - said["parameters"][1] == experts * 3 // 4
     assert said["master_weights"][0] == pytest.approx(said["master_weights"][1], rel=1e-6)
+
+
+# ------------------------------------------------------------------------------------ advice, sweeps and other models
+
+
+def test_more_ranks_are_ranks_of_the_run():
+    found = next(more_ranks(setup.of(config(tensor_parallel(4)))))
+    assert (found.setup.world, found.setup.ranks, found.words) == (16, 4, "16 ranks on 2 nodes instead of 8")
+    assert [one.value for one in found.writes] == [16, 2]
+
+
+def test_a_pipeline_has_no_row_and_no_advice_of_stages_2_and_3():
+    found = setup.of(config({"pipeline": {"stages": 4}}))
+    assert {row.stage for row in sweep(found)} == {0, 1}
+    assert [*stage_2(found), *stage_3(found)] == []
+    assert [write.key for change in checkpointing(found) for write in change.writes] == [
+        "PipelineModule(..., activation_checkpoint_interval=1)"
+    ]
+
+
+def test_ranks_share_another_model_as_they_do_the_one_of_the_run():
+    found = setup.of(config(tensor_parallel(4)))
+    again = setup.with_model(found, setup.of(config()).tensors, LLAMA)
+    assert again == found
+    whole = setup.with_model(setup.of(config()), found.tensors, LLAMA)
+    assert (whole.ranks, whole.saved_count) == (8, found.parameter_count)
+
+
+def test_tiles_of_the_sequence_may_keep_nothing(launched):
+    kept = launched("TiledMLP.patch(model)\n")["rank"]["activations"]["bytes"]
+    assert kept["least"] == 0 < kept["likely"]
