@@ -13,9 +13,14 @@ from ds_lint.memory.parallelism import Degrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.pipeline import Stage
+
+    # What ``of_rank`` gives.
+    Shares: TypeAlias = tuple[tuple[Tensor, ...], int, "ModelPart"]
 
 
 class ModelPart(NamedTuple):
@@ -36,13 +41,31 @@ class ModelPart(NamedTuple):
     logit_ranks: int = 1  # among which it divides the logits
 
 
+_MOST_REMEMBERED = 8  # models, each divided in one way
+_remembered: list[tuple[tuple[Tensor, ...], JsonObject, tuple[Degrees, int, bool], Shares]] = []
+
+
 def of_rank(
     parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees, ranks: int, *, is_open: bool
-) -> tuple[tuple[Tensor, ...], int, ModelPart]:
+) -> Shares:
     """The parameters of a rank, before a pipeline divides them, the ranks of ZeRO, and what part of the model they are.
 
-    ``ranks`` are all of the run; ``is_open`` says that something may divide the model in a way that is not counted.
+    ``ranks`` are all of the run; ``is_open`` says that something may divide the model in a way that is not counted. The
+    answer is the same object for the same model, by which answers about setups are remembered.
     """
+    way = degrees, ranks, is_open
+    for model, config, divided, found in _remembered:
+        if model is parameters and config is architecture and divided == way:
+            return found
+    found = _of_rank(parameters, architecture, degrees, ranks, is_open=is_open)
+    _remembered.insert(0, (parameters, architecture, way, found))
+    del _remembered[_MOST_REMEMBERED:]
+    return found
+
+
+def _of_rank(
+    parameters: tuple[Tensor, ...], architecture: JsonObject, degrees: Degrees, ranks: int, *, is_open: bool
+) -> Shares:
     whole = sum(one.elements for one in parameters)
     if degrees.of_a_copy > ranks:  # which does not start
         degrees = degrees._replace(tensors=1, stages=1)
