@@ -9,6 +9,7 @@ from ds_lint.commands.launched_configs import LaunchedConfig
 from ds_lint.diagnostics.amounts import GIB
 from ds_lint.diagnostics.finding import LOADERS
 from ds_lint.facts.parameter_count import stand_in
+from ds_lint.memory import kernels
 from ds_lint.memory.capacity import USUAL_HOST
 from ds_lint.semantics import configs
 
@@ -73,6 +74,8 @@ def assumptions(session: Session, one: LaunchedConfig) -> tuple[str, ...]:
         assumed.append(f"{_precision(facts)} (--trainer-args)")
     if facts.named_optimizer is None and facts.training is None:
         assumed.append(f"{_OPTIMIZER} (--optimizer)")
+    if kernels.of(one.config).is_assumed:
+        assumed.append("the kernels of transformers (--kernels)")
     if given.facts.micro_batch is None and facts.training is None:
         assumed.append("micro batch 1 for the figures (--micro-batch)")
     if facts.gpu is not None and facts.host_memory is None:

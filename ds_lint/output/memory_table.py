@@ -540,6 +540,8 @@ def _sweep(answer: Answer, terminal: Terminal) -> list[str]:
     if grown and answer.capacity.gpu is not None:
         legend = f"{', '.join(grown)}: the largest that likely fits, and in brackets the largest that surely does"
         text += wrap(legend, terminal.width, taken=0, indent=2)
+    if answer.assumed is None and answer.estimate.setup.kernels.is_assumed:
+        text += wrap("kernels: those of transformers in all rows (--kernels)", terminal.width, taken=0, indent=2)
     found = [line for one in _fastest(answer) for line in wrap(one, terminal.width, taken=0, indent=2)]
     return [*text, *(["", *found] if found else [])]
 
