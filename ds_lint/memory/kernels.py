@@ -108,7 +108,7 @@ def _sums_head_gradients(config: Config) -> bool:
 
 
 def are_sequences_full(config: Config) -> bool | None:
-    """Whether every sequence is as long as the longest may be: packed, cut of one text, or padded; None if not known."""
+    """Whether every sequence is as long as the longest may be: packed, cut, or padded; None if not known."""
     facts = config.facts
     if facts.packing is not None:
         return facts.packing

@@ -1,4 +1,4 @@
-"""What ``ds-lint memory`` says of runs whose memory somebody measured and published."""
+"""What ``ds-lint memory`` says of runs whose memory is published."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    nothing: dict[str, Any] = {"models": {}}
+    nothing: dict[str, Any] = {**_made_with(), "models": {}}
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else nothing
     trained = json.loads(TRAINED.read_text(encoding="utf-8"))["models"]
     left_out = 0
@@ -286,14 +286,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             sys.stdout.write(f"{name}: {', '.join(store['models'][name]['variants'])}\n")
         sys.stdout.flush()
-        _write(store)
+        _write(store)  # with the releases of before: an interrupted run is not done
+    if not options.names:
+        store |= _made_with()
+    _write(store)
     return 1 if left_out else 0
+
+
+def _made_with() -> dict[str, str]:
+    """The releases that measure; neither adapters nor Liger matter for these passes."""
+    return {name: value for name, value in measured_with().items() if name not in {"peft", "liger"}}
 
 
 def _write(store: dict[str, Any]) -> None:
     """The store with one line for each sum."""
-    made = {name: value for name, value in measured_with().items() if name != "peft"}
-    whole = {**made, "models": dict(sorted(store["models"].items()))}
+    whole = {**store, "models": dict(sorted(store["models"].items()))}
     text = re.sub(r"\n {6,}(?=\S)|\n {5}(?=[\]}])", " ", json.dumps(whole, indent=1))
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
 

@@ -191,7 +191,7 @@ def main() -> int:
             store["trl"].setdefault(name, {})[trl.__version__] = found
             sys.stdout.write(f"{name} {trl.__version__}: {found} bytes\n")
     own = {"alone": in_fp32(has_reference=False), "with_reference": in_fp32(has_reference=True)}
-    made = {key: value for key, value in measured_with().items() if key != "peft"}
+    made = {key: value for key, value in measured_with().items() if key not in {"peft", "liger"}}
     text = json.dumps({**made, "trl": dict(sorted(store["trl"].items())), "in_fp32": own}, indent=1)
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
     return 1 if failures else 0

@@ -15,7 +15,7 @@ _PRINTED = 0.005  # how far a figure may be off that is printed with three digit
 
 
 class Comparison(NamedTuple):
-    """A run that somebody measured, and what is said of it."""
+    """A run with a published figure, and what is said of it."""
 
     run: PublishedRun
     band: Band

@@ -31,7 +31,7 @@ _CONFIG, _LAUNCH, _MODEL = "ds_config.json", "run.sh", "config.json"
 
 
 class PublishedRun(NamedTuple):
-    """A run with a figure that somebody measured; ``fields`` are those of ``measurements.toml``."""
+    """A run with a published figure; ``fields`` are those of ``measurements.toml``."""
 
     source: str
     url: str

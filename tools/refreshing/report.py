@@ -16,7 +16,8 @@ _ADVICE = """\
 * A new key of DeepSpeed: describe it in `schemas/documentation.json` and `schemas/conversion.json`. What becomes of a
   raw key, `tests/fidelity/oracle.py` measures (`schemas/overlay.json`).
 * A new expression of transformers or Accelerate: give it words in `schemas/trainer_overlay.json` if they are clearer.
-* A new model: `python -m tools.model_shapes NAME` and `python -m tools.activations NAME`.
+* A new model: `python -m tools.model_shapes NAME` and `python -m tools.activations NAME`,
+  `python -m tools.activations.forward NAME`.
 * A new `raise`: answer its row in `tools/raises/`.
 * Read what the changelog says of the releases, and say it in the words of users.
 """
