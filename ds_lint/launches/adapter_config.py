@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.launches.script_code import CodePlace, keyword, last_name, place
+from ds_lint.launches.script_code import CodePlace, keyword, last_name, place, value_of
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator
 
     from ds_lint.launches.model_sources import SourceReader
@@ -21,8 +21,8 @@ _ARGUMENTS = ("r", "target_modules", "modules_to_save")
 class AdapterConfig(NamedTuple):
     """A call of ``LoraConfig``, which is made under these conditions.
 
-    ``options`` are the arguments that decide about the adapters, expressions that are not written out as UNKNOWN; what
-    is missing has the default of peft.
+    ``options`` are the arguments that decide about the adapters, lists as tuples, and expressions that are not written
+    out as UNKNOWN; what is missing has the default of peft.
     """
 
     place: CodePlace
@@ -45,8 +45,4 @@ def _options(call: ast.Call, trained: TrainedNames) -> Iterator[tuple[str, Any]]
             if is_open:
                 yield name, UNKNOWN
             continue
-        try:
-            value = ast.literal_eval(trained.meant(given) or given)
-        except (TypeError, ValueError):
-            value = UNKNOWN
-        yield name, value
+        yield name, value_of(trained.meant(given) or given)

@@ -20,6 +20,7 @@ from ds_lint.launches.script_code import (
     last_name,
     literal,
     place,
+    value_of,
     written,
 )
 from ds_lint.source.python_names import ModuleNames, dotted_name
@@ -304,10 +305,7 @@ def _options(config: ast.Call) -> Iterator[tuple[str, Any]]:
         if named.startswith("torch."):
             yield name, named.removeprefix("torch.")
             continue
-        try:
-            yield name, ast.literal_eval(given)
-        except ValueError:
-            yield name, UNKNOWN
+        yield name, value_of(given)
 
 
 def _dtype(call: ast.Call) -> str | None:

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
 def literal(node: ast.expr | None) -> Any:
     """The value of a constant; None for any other expression."""
     return node.value if isinstance(node, ast.Constant) else None
+
+
+def value_of(node: ast.expr) -> Any:
+    """A constant, or a list of strings as a tuple, so that calls can be compared; UNKNOWN for any other expression."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)) and all(isinstance(literal(one), str) for one in node.elts):
+        return tuple(literal(one) for one in node.elts)
+    return UNKNOWN
 
 
 def written(node: ast.expr) -> str:
