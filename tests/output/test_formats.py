@@ -30,7 +30,7 @@ ANSWERS = {
     "diagnosis": ("logs",),
     "effective_values": ("knowledge.unknown", "semantics.effective"),
     "launches": ("launches", "project.launches"),
-    "memory": ("memory",),
+    "memory": ("memory", "frameworks.record"),
     "osv": ("knowledge",),
     "private": ("knowledge.keys",),
 }
