@@ -86,6 +86,8 @@ def _elements(setup: TrainingSetup) -> _Gathered:
 
 @remembered(*_APART)
 def _bytes(setup: TrainingSetup) -> _Gathered:
+    if setup.weights is None:
+        return _Gathered(*(count * setup.width for count in _elements(setup)))
     return _gathered(setup, tuple(width(setup, tensor) for tensor in setup.tensors))
 
 

@@ -130,7 +130,7 @@ def _filled_bucket(setup: TrainingSetup) -> Band:
 
 
 def _largest(setup: TrainingSetup) -> Band:
-    return exactly(max((one.size * quantized.width(setup, one) for one in setup.tensors), default=0))
+    return exactly(quantized.largest(setup))
 
 
 # ----------------------------------------------------------------------------------------------------------------- GPU

@@ -7,10 +7,13 @@ because ``MatmulLtState.CB`` holds them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ds_lint.frameworks.record import BITSANDBYTES
 from ds_lint.memory.band import NOTHING, Band, exactly, total
 from ds_lint.memory.partition import persistent
 from ds_lint.memory.placed import FULL, Amount
+from ds_lint.memory.remembered import by_tensors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +83,33 @@ def width(setup: TrainingSetup, tensor: Tensor) -> int:
 
 def whole(setup: TrainingSetup) -> Amount:
     """All parameters of the model, with what lies beside them."""
-    return stored(setup, ((one, one.size) for one in setup.tensors)).plus(Amount(bytes=_beside(setup.tensors)))
+    found = _sizes(setup)
+    held = Amount(exactly(found.elements), exactly(found.plain * setup.width + found.packed))
+    return held.plus(Amount(bytes=_beside(setup.tensors)))
+
+
+def largest(setup: TrainingSetup) -> int:
+    """The bytes of the largest parameter."""
+    found = _sizes(setup)
+    return max(found.largest_plain * setup.width, found.largest_packed)
+
+
+class _Sizes(NamedTuple):
+    """The elements of all parameters; those that are not packed, and the bytes of the others."""
+
+    elements: int
+    plain: int
+    packed: int
+    largest_plain: int
+    largest_packed: int
+
+
+@by_tensors
+def _sizes(setup: TrainingSetup) -> _Sizes:
+    plain = [one.size for one in setup.tensors if one.packed is None]
+    packed = [one.size * one.packed.width for one in setup.tensors if one.packed is not None]
+    elements = sum(one.size for one in setup.tensors)
+    return _Sizes(elements, sum(plain), sum(packed), max(plain, default=0), max(packed, default=0))
 
 
 def beside(setup: TrainingSetup) -> Amount:
