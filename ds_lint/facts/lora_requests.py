@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ds_lint.facts import tensors
 from ds_lint.facts.lora import ALL_LINEAR, DEFAULT_RANK, Adapters, named_targets, tensors_with
-from ds_lint.facts.script_values import conditions_hold
 from ds_lint.frameworks.record import ALL, TRUE, AdapterFields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.counts import count
@@ -59,7 +58,11 @@ def _of_launch(launch: LaunchFacts) -> Adapters | None:
 
 def _of_script(launch: LaunchFacts) -> Adapters | None:
     """The adapters that the only ``LoraConfig`` of the script describes, if it is surely made and written out."""
-    made = launch.script.calls.adapters if launch.script is not None else ()
+    if launch.script is None:
+        return None
+    from ds_lint.facts.script_values import conditions_hold  # few configs have a script
+
+    made = launch.script.calls.adapters
     if len(made) != 1 or not conditions_hold(made[0].conditions, launch.launch, launch.script):
         return None
     given = dict(made[0].options)

@@ -12,7 +12,6 @@ import re
 from math import prod
 
 from ds_lint.facts.model import BYTES
-from ds_lint.facts.script_values import conditions_hold
 from ds_lint.facts.shapes import head, in_order, kinds
 from ds_lint.facts.tensors import Packed, Tensor
 from ds_lint.facts.unreadable import UnreadableFact
@@ -108,6 +107,8 @@ def of_files(model: Model) -> PackedWeights | None:
 def _of_launch(launch: LaunchFacts) -> PackedWeights | None:
     loads = launch.script.calls.quantizations if launch.script is not None else ()
     for loaded in loads:
+        from ds_lint.facts.script_values import conditions_hold  # few scripts quantize
+
         if conditions_hold(loaded.conditions, launch.launch, launch.script):
             return _of_load(loaded)._replace(source=f"`{loaded.argument}`, {launch.at(loaded.place)}")
     if launch.recipe is not None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.facts import lora_requests
-from ds_lint.facts.accelerator_precision import script_precision
 from ds_lint.facts.model import BYTES
-from ds_lint.facts.script_values import script_value
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import loading
 from ds_lint.memory.band import Band, exactly
@@ -129,6 +127,8 @@ def accumulation_steps(config: Config) -> int:
         argument = config.argument("gradient_accumulation_steps")
         value = argument.value if argument is not None else None
     elif launch is not None and loop is not None and loop.accumulation is not None:
+        from ds_lint.facts.script_values import script_value  # few configs have a script
+
         value = script_value(loop.accumulation.expression, launch.launch, launch.script)
     return value if isinstance(value, int) and value > 0 else 1
 
@@ -153,9 +153,12 @@ def _precision_word(config: Config) -> Any:
         if argument is not None and argument.value is True:
             return name
     facts = config.facts
-    own = script_precision(facts.launch) if facts.launch is not None and config.stack != "trainer" else None
-    if own is not None:
-        return own.word
+    if facts.launch is not None and config.stack != "trainer":
+        from ds_lint.facts.accelerator_precision import script_precision  # few configs have a launch
+
+        own = script_precision(facts.launch)
+        if own is not None:
+            return own.word
     launch = config.accelerate.launch if config.accelerate is not None else None
     setting = launch.setting("mixed_precision") if launch is not None else None
     if setting is not None and setting.member is not None:
