@@ -100,14 +100,15 @@ def case(model: str, version: int, ranks: int, **more: Any) -> FsdpCase:
     return FsdpCase(model, version, ranks, tuple((f"fsdp_{name}", value) for name, value in more.items()), **fields)
 
 
-_measured: dict[FsdpCase, dict[str, Any]] = {}
+_measured: dict[str, dict[str, Any]] = {}  # by job
 
 
 def measured(cases: list[FsdpCase]) -> list[dict[str, Any]]:
     """What the program answers of each; it runs once for each case."""
-    new = [one for one in cases if one not in _measured]
-    _measured.update(zip(new, _answers(new), strict=True) if new else ())
-    return [_measured[one] for one in cases]
+    jobs = [json.dumps(one.job) for one in cases]
+    new = [one for one, job in zip(cases, jobs, strict=True) if job not in _measured]
+    _measured.update(zip((json.dumps(one.job) for one in new), _answers(new), strict=True) if new else ())
+    return [_measured[job] for job in jobs]
 
 
 def _answers(cases: list[FsdpCase]) -> list[dict[str, Any]]:
