@@ -496,6 +496,18 @@ def test_without_a_config_all_stages_are_compared(memory, described):
     assert said.out.splitlines()[-1].startswith("fastest that surely fits: ZeRO stage ")
 
 
+def test_a_length_is_assumed_that_the_model_has_positions_for(memory, described):
+    options = FITTED[:-2]
+    assert "2048 tokens for the figures (--sequence-length)" in described(*options)["assumed"]
+    assert described(*options)["sweep"] == described(*options, "--sequence-length", "2048")["sweep"]
+    gpt2 = described("--model", "gpt2", *options[2:])
+    assert "1024 tokens for the figures (--sequence-length)" in gpt2["assumed"]
+    assert all(row["largest_micro_batch"] is not None for row in gpt2["sweep"])
+    said = memory(*options, "--trainer-args", "--bf16 --max_seq_length 512").out
+    assert "sequence length up to 512" in said
+    assert "tokens for the figures" not in said
+
+
 def test_the_row_of_a_sweep_is_what_its_config_takes(described, project):
     """The config that a row stands for, written."""
     options = ("--stack", "deepspeed", "--optimizer", "adamw", "--activation-checkpointing")
@@ -529,7 +541,7 @@ def test_training_arguments_decide_without_a_config(described):
     arguments = "--fp16 True --per_device_train_batch_size 3 --gradient_checkpointing True --output_dir out"
     found = described("--model", "model", "--world-size", "8", "--trainer-args", arguments)
     assert (found["setup"]["dtype"], found["setup"]["micro_batch"]) == ("fp16", 3)
-    assert found["assumed"] == ["the Trainer (--stack)"]
+    assert found["assumed"] == ["the Trainer (--stack)", "2048 tokens for the figures (--sequence-length)"]
 
 
 def test_what_the_run_may_grow_to_fits(memory, described):
@@ -631,4 +643,4 @@ def test_the_largest_model_needs_no_model(described):
     assert found["assumed"][0] == "7 billion parameters for the figures (--model)"
     sizes = {(row["stage"], row["device"]): row["largest_parameters"]["likely"] for row in found["sweep"]}
     assert sizes[0, None] < sizes[1, None] < sizes[2, None] < sizes[3, None] < sizes[3, "nvme"]
-    assert all(row["largest_sequence_length"]["likely"] is None for row in found["sweep"])
+    assert all(row["largest_sequence_length"]["likely"] is not None for row in found["sweep"])

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from ds_lint.commands.launched_configs import LaunchedConfig
 from ds_lint.diagnostics.amounts import GIB
 from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.facts import own_arguments
 from ds_lint.facts.parameter_count import stand_in
 from ds_lint.memory import kernels
 from ds_lint.memory.capacity import USUAL_HOST
+from ds_lint.memory.largest import positions
 from ds_lint.semantics import configs
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 NAME = "no config"
 _OPTIMIZER = "AdamW"
 _PARAMETERS = 7 * 10**9
+_TOKENS = 2048  # of a sequence; LLaMA-Factory cuts at so many
 
 
 def assumed_config(session: Session, *, asks_for_model: bool) -> LaunchedConfig:
@@ -38,6 +41,9 @@ def assumed_config(session: Session, *, asks_for_model: bool) -> LaunchedConfig:
     if facts.model is None and asks_for_model:
         facts = facts.copy()
         facts.model = stand_in(_PARAMETERS)
+    if own_arguments.sequence_length(facts) is None:
+        facts = facts.copy()
+        facts.sequence_length = min(_TOKENS, _positions(facts) or _TOKENS)
     basis = basis.but(facts=facts)
     config = configs.from_dict(_config(facts), basis)
     config.document.path = NAME
@@ -78,9 +84,16 @@ def assumptions(session: Session, one: LaunchedConfig) -> tuple[str, ...]:
         assumed.append("the kernels of transformers (--kernels)")
     if given.facts.micro_batch is None and facts.training is None:
         assumed.append("micro batch 1 for the figures (--micro-batch)")
+    if own_arguments.sequence_length(given.facts) is None:
+        assumed.append(f"{facts.sequence_length} tokens for the figures (--sequence-length)")
     if facts.gpu is not None and facts.host_memory is None:
         assumed.append(f"at most {USUAL_HOST // GIB} GiB of host memory for each GPU (--host-memory)")
     return tuple(assumed)
+
+
+def _positions(facts: Facts) -> int | None:
+    """The tokens that the model has positions for."""
+    return positions(facts.model.config) if facts.model is not None and facts.model.config is not None else None
 
 
 def _config(facts: Facts) -> JsonObject:

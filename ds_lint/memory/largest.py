@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.capacity import Bound, Capacity
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
@@ -93,7 +94,12 @@ def _counts_activations(setup: TrainingSetup) -> bool:
 def _positions(setup: TrainingSetup) -> int | None:
     if setup.is_stand_in:
         return None
-    known = (setup.architecture.get(name) for name in _POSITIONS)
+    return positions(setup.architecture)
+
+
+def positions(architecture: JsonObject) -> int | None:
+    """The tokens of a sequence that a model has positions for, by its config.json."""
+    known = (architecture.get(name) for name in _POSITIONS)
     return next((count for count in known if isinstance(count, int) and count > 0), None)
 
 

@@ -84,5 +84,6 @@ def test_layers_of_8_bit_keep_their_inputs_if_recomputation_is_not_reentrant():
     kept = quantized.kept_inputs(said("int8"))
     more = peak(int8, is_checkpointed=True) - usual
     assert kept.likely * (1 - ROOM) <= more <= kept.most
-    of_a_layer = kept.likely / SIZES["num_hidden_layers"]
-    assert peak(int8, is_checkpointed=True, is_reentrant=True) - reentrant <= of_a_layer * (1 + ROOM)
+    # Those of one layer at a time, in which a weight is unpacked, as on a GPU in the backward pass.
+    of_a_layer = kept.likely / SIZES["num_hidden_layers"] * (1 + ROOM) + quantized.unpacked(said("int8")).most
+    assert peak(int8, is_checkpointed=True, is_reentrant=True) - reentrant <= of_a_layer
