@@ -72,7 +72,7 @@ def answer_of(one: LaunchedConfig, parts: AnswerParts) -> Answer | None:
         least_ranks=None if has_way or not is_zero else _least_ranks(wanted, found, there),
         rows=tuple(rows),
         left_out=tuple(_left_out(config, found)),
-        open_facts=tuple(_open_facts(found)) if is_config else (),
+        open_facts=tuple(_open_facts(wanted)) if is_config else (),
         largest=_largest(wanted, there, _SizedModels(config)) if parts.grows and is_config and is_zero else None,
         assumed=parts.assumed,
     )
@@ -94,16 +94,16 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
     return [_as_settings(one) for one in found] if config.accelerate is not None else found
 
 
-def _open_facts(found: Estimate) -> list[OpenFact]:
+def _open_facts(wanted: TrainingSetup) -> list[OpenFact]:
     """What is not known of the run, and makes its bands wider."""
     from ds_lint.memory.open_facts import open_facts
 
-    return open_facts(found)
+    return open_facts(wanted)
 
 
 def _least_ranks(wanted: TrainingSetup, found: Estimate, there: Capacity) -> Advice | None:
     """What the run needs that nothing within reach makes fit."""
-    if False not in there.fit(found):
+    if False not in there.fit(found) or (wanted.untrained is not None and wanted.untrained.is_served):
         return None
     from ds_lint.memory.advice import least_ranks
 

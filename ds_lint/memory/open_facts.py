@@ -44,11 +44,12 @@ class OpenFact(NamedTuple):
     answers: tuple[OpenAnswer, ...]
 
 
-def open_facts(found: Estimate) -> list[OpenFact]:
+def open_facts(setup: TrainingSetup) -> list[OpenFact]:
     """What is not known of a run and makes its band wider, the widest first."""
+    found = estimate(setup)
     costs: list[tuple[float, OpenFact]] = []
     for name, give, ask in _QUESTIONS:
-        answers = tuple(_answer(words, setup) for words, setup in ask(found.setup))
+        answers = tuple(_answer(words, answered) for words, answered in ask(setup))
         cost = max((_narrowed(found, one) for one in answers), default=0)
         if cost >= _SMALLEST:
             costs.append((cost, OpenFact(name, give, answers)))

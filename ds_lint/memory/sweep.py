@@ -138,7 +138,7 @@ def sweep(
                 SweepRow(
                     combination,
                     estimate(found),
-                    is_chosen and setup.is_checkpointed in (None, is_checkpointed),
+                    is_chosen and (is_checkpointed is None or setup.is_checkpointed in (None, is_checkpointed)),
                     grown(found, capacity),
                 )
             )

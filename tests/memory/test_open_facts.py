@@ -28,7 +28,7 @@ def described(config=None, **known):
 
 
 def named(found):
-    return {fact.name: fact for fact in open_facts(found)}
+    return {fact.name: fact for fact in open_facts(found.setup)}
 
 
 def test_what_is_not_known_is_named_with_the_option_that_gives_it():

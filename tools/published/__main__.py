@@ -21,7 +21,8 @@ def page() -> str:
     """The whole page."""
     found = [compare(run) for run in runs()]
     trained = [one for one in found if not one.run.fails]
-    inside = sum(one.is_inside for one in found)
+    inside = sum(one.is_inside and not one.run.is_lower_bound for one in found)
+    open_above = sum(one.is_inside and one.run.is_lower_bound for one in found)
     near = sum(one.is_near for one in trained)
     return f"""\
 # Memory, as published
@@ -31,6 +32,8 @@ What people have published about the memory of their runs, beside what `ds-lint 
 the command, the source, and the figure as it is printed there.
 
 {inside} of {len(found)} figures are within the band, and {near} of {len(trained)} within {FAR:.0%} of the likely one.
+{open_above} more are above the least, which is all that can be compared: their source does not say the length of the
+sequences, so the band is that of the other parts.
 All figures are GiB, of one GPU or of one host. "tensors" is `torch.cuda.max_memory_allocated`, "process" is what the
 driver shows or a figure whose origin the source does not say, which includes what torch keeps and could give back.
 {_tables(found)}
