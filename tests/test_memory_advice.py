@@ -11,6 +11,7 @@ from ds_lint.memory.capacity import Capacity
 from ds_lint.memory.estimate import estimate
 from ds_lint.memory.setup import Offload, TrainingSetup
 from ds_lint.memory.sweep import Combination, changed, sweep
+from ds_lint.memory.untrained import Untrained
 
 GIB = 2**30
 CPU = Offload("cpu")
@@ -209,3 +210,10 @@ def test_stages_shard_more_and_offload_moves():
     both = ("optimizer", "param")
     assert rows[3, both, "cpu"].gpu_bytes.likely < rows[3, ("optimizer",), "cpu"].gpu_bytes.likely
     assert rows[3, both, "nvme"].host_bytes.likely < rows[3, both, "cpu"].host_bytes.likely
+
+
+def test_a_run_that_does_not_train_is_told_no_change_that_does_nothing():
+    setup = ONE_GPU._replace(stage=3, untrained=Untrained("evaluation", 1, 512))
+    needed = least_ranks(setup, Capacity(8 * GIB, 64 * GIB))
+    named = {change.words for change in needed.changes}
+    assert not named & {"activation checkpointing", "smaller buckets", "optimizer offload to the CPU"}

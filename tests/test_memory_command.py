@@ -508,6 +508,11 @@ def test_a_length_is_assumed_that_the_model_has_positions_for(memory, described)
     assert "tokens for the figures" not in said
 
 
+def test_a_pattern_that_cannot_stand_within_another_skips_nothing(memory):
+    done = memory(*FITTED, "--quantization", "nf4,skip=(?i)lm_head", "--lora", "r=8")
+    assert (done.status, done.err) == (0, "")
+
+
 def test_the_row_of_a_sweep_is_what_its_config_takes(described, project):
     """The config that a row stands for, written."""
     options = ("--stack", "deepspeed", "--optimizer", "adamw", "--activation-checkpointing")

@@ -7,7 +7,8 @@ Run it in an environment that has torch, transformers and deepspeed, on the CPU.
 sizes by chance are given to ``deepspeed.initialize`` as rank 0 of a group whose other ranks are not there, with two and
 three ranks of tensor parallelism. A parameter that has another shape behind it is divided: by the heads of keys and
 values, of which the first ranks have one more if they do not divide, or evenly. A rule has to hold in every trial; a
-model type for which none does, or that DeepSpeed refuses, is written with the reason.
+model type for which none does, or whose sizes are not known, is ``unmeasured``, and one that DeepSpeed does not divide
+is ``refused``, each with the reason.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def describe(model_type: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, is_tied in (("divided", False), ("tied", True)):
         of_case = _of_case(model_type, is_tied=is_tied)
-        if "refused" in of_case:
+        if "divided" not in of_case:
             return of_case
         found[name] = of_case["divided"]
     return found
@@ -63,11 +64,11 @@ def _of_case(model_type: str, *, is_tied: bool) -> dict[str, Any]:
         for probe in probes(family, TRIALS):
             known = sizes(probe.config, usual)
             if known is None:
-                return {"refused": "the sizes of the model are not known"}
+                return {"unmeasured": "the sizes of the model are not known"}
             for degree in DEGREES:
                 before, after = _divided(family, {**probe.config, "tie_word_embeddings": is_tied}, degree)
                 if set(before) != set(after):
-                    return {"refused": "the names of the parameters change"}
+                    return {"unmeasured": "the names of the parameters change"}
                 for name, shape in after.items():
                     kind = _INDEX.sub("#", name)
                     if shape == before[name]:
@@ -79,7 +80,7 @@ def _of_case(model_type: str, *, is_tied: bool) -> dict[str, Any]:
         return {"refused": f"{type(reason).__name__}: {reason}"[:_LONGEST]}
     unclear = sorted(name for name, ways in rules.items() if not ways or name in whole)
     if unclear:
-        return {"refused": f"no rule for {', '.join(unclear)}"[:_LONGEST]}
+        return {"unmeasured": f"no rule for {', '.join(unclear)}"[:_LONGEST]}
     best = {name: max(ways) for name, ways in rules.items()}  # heads where both hold
     return {"divided": {name: {"dimension": place, "by": way} for name, (place, way) in best.items()}}
 
@@ -140,8 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = sorted(json.loads(SHAPES.read_text(encoding="utf-8"))["models"])
     for model_type in wanted or known:
         store["models"][model_type] = describe(model_type)
-        refused = store["models"][model_type].get("refused")
-        sys.stderr.write(f"{model_type}: {refused or 'divided'}\n")
+        found = store["models"][model_type]
+        sys.stderr.write(f"{model_type}: {found.get('refused') or found.get('unmeasured') or 'divided'}\n")
     found = {
         "deepspeed": deepspeed.__version__,
         "transformers": transformers.__version__,

@@ -61,7 +61,7 @@ def parsed(text: str, source: str = "--quantization") -> PackedWeights:
         elif name == "storage" and value in _STORAGES:
             found = found._replace(storage=value)
         elif name == "skip" and value:
-            found = found._replace(skipped=tuple(re.split(r"[+\s]+", value)))
+            found = found._replace(skipped=tuple(filter(None, re.split(r"[+\s]+", value))))
         else:
             raise UnreadableFact(f"{part!r} is not a part of {text!r} that ds-lint knows: double, storage=, skip=")
     return found
@@ -75,10 +75,11 @@ def requested(facts: Facts) -> PackedWeights | None:
         return found
     recipe = facts.recipe
     if recipe is not None:
-        found = recipe.record.packed(recipe.value) if recipe.quantization is not None else None
-        if found is None or recipe.quantization is None:
+        given = recipe.quantization
+        found = recipe.record.packed(recipe.value) if given is not None else None
+        if found is None or given is None:
             return None
-        return found._replace(source=f"`{recipe.quantization.name}`, {recipe.quantization.argument.origin}")
+        return found._replace(source=f"`{given.name}`, {given.argument.origin}")
     return _of_launch(facts.launch) if facts.launch is not None else None
 
 
@@ -222,7 +223,7 @@ class _Names:
             found = in_order(kinds(model.config) or [])
             last = found[-1].name.removesuffix(".weight") if found else ""
             skipped = tuple(filter(None, (head(model.config), last)))
-        self._patterns = [(re.compile(rf"(?:{one})(?:(?<=\.)|(?=\.|$))"), one) for one in skipped if _is_pattern(one)]
+        self._patterns = [(pattern, one) for one in skipped if (pattern := _pattern(one)) is not None]
 
     def may_pack(self, kind: str) -> bool:
         """Whether transformers packs parameters of a kind if nothing tells it not to."""
@@ -234,12 +235,12 @@ class _Names:
         return any(pattern.match(module) or module.endswith(text) for pattern, text in self._patterns)
 
 
-def _is_pattern(text: str) -> bool:
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """Modules by a pattern of their names; None if it is none, for which transformers raises."""
     try:
-        re.compile(text)
+        return re.compile(rf"(?:{text})(?:(?<=\.)|(?=\.|$))")
     except re.error:
-        return False
-    return True
+        return None
 
 
 def _numbered(tensors: list[Tensor]) -> list[str]:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _PROGRAMS = ("docker", "nerdctl", "nvidia-docker", "podman")
 _STARTED = {*by_program(), *SHELLS, "python", "python3"}  # within the container
 DEFAULT = 64 * 2**20  # bytes of /dev/shm, unless the daemon has another `default-shm-size`
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([bkmgtp]?)(i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([bkmgtp]?)(i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|[KMGTPE]i?|e\d{1,2})?")  # of Kubernetes
+_QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)(m|k|[KMGTPE]i?|e\d{1,2})?")  # of Kubernetes
 _OF_QUANTITY = {"m": 1e-3, "k": 1e3, **{unit: 1e3**power for power, unit in enumerate("KMGTPE", 1)}}
 _OF_QUANTITY |= {f"{unit}i": 1024.0**power for power, unit in enumerate("KMGTPE", 1)}
 _OWN = ("", "private", "shareable")  # of `--ipc`: a /dev/shm of its own

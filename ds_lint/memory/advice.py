@@ -99,7 +99,8 @@ def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
         changes: list[SetupChange] = []
         now = setup
         for step in sorted((*_IN_PLACE, *offloads), key=_order):
-            if step is not steps_of.stage_2 and (possible := list(step(now))):
+            possible = list(step(now)) if step is not steps_of.stage_2 else []
+            if possible and _matters(now, possible[-1].setup):
                 changes.append(possible[-1])
                 now = possible[-1].setup
         possible = list(steps_of.any_ranks(now))
@@ -112,6 +113,12 @@ def least_ranks(setup: TrainingSetup, capacity: Capacity) -> Advice | None:
         key=lambda one: (not capacity.is_in_reach(one.estimate, "likely"), one.estimate.setup.world),
         default=None,
     )
+
+
+def _matters(before: TrainingSetup, after: TrainingSetup) -> bool:
+    """Whether a change changes anything: without training, nothing is computed again and no bucket is reduced."""
+    was, then = estimate(before), estimate(after)
+    return (was.gpu_bytes, was.host_bytes) != (then.gpu_bytes, then.host_bytes)
 
 
 class _Plans:

@@ -22,7 +22,7 @@ OF_STATES = (  # beside a batch: where the states lie, and how wide they are, bu
 )
 _MOST = 128  # answers to one question
 _LARGE = (tuple, list, dict)  # compared by identity: models have thousands of parameters,
-_SMALL = "optimizer_parameters"  # but not what each reading of a config makes anew
+_SMALL = "optimizer_parameters"  # but not what each reading of a config makes for itself
 
 
 def remembered(*apart_from: str) -> Callable[[Question[Result]], Question[Result]]:

@@ -25,6 +25,7 @@ def container_of(launches):
         (f"docker run $MORE -m 64g img {LAUNCH}", 64 * GIB, None),
         (f"#SBATCH --mem=32G\ndocker run -m 64g img {LAUNCH}", 32 * GIB, 64 * MIB),
         (f"#SBATCH --mem=32G\ndocker run img {LAUNCH}", 32 * GIB, 64 * MIB),
+        (f"docker run -m {'9' * 400}g --ipc host img {LAUNCH}", None, None),
     ],
 )
 def test_options_of_a_container(command, memory, shared):

@@ -10,6 +10,7 @@ from ds_lint.facts.parameter_count import stand_in
 from ds_lint.memory import setup
 from ds_lint.memory.estimate import estimate
 from ds_lint.memory.open_facts import open_facts
+from ds_lint.memory.untrained import Untrained
 
 CONFIG = {
     "bf16": {"enabled": True},
@@ -20,11 +21,15 @@ CONFIG = {
 KNOWN = {"attention": "sdpa", "is_checkpointed": True, "is_packed": True, "is_stand_in": False}
 
 
-def described(config=None, **known):
+def wanted(config=None, **known):
     facts = Facts(world_size=8, nodes=1)
     facts.model, facts.sequence_length, facts.kernels = stand_in(7_000_000_000), 2048, known.pop("kernels", None)
     found = setup.of(config_of_dict(config or CONFIG, stack="deepspeed", facts=facts))
-    return estimate(found._replace(**known))
+    return found._replace(**known)
+
+
+def described(config=None, **known):
+    return estimate(wanted(config, **known))
 
 
 def named(found):
@@ -64,3 +69,13 @@ def test_an_optimizer_of_the_script_is_named():
 def test_with_all_known_the_most_is_little_more_than_the_least():
     peak = described(**KNOWN, kernels="transformers").peaks["step"].tensors
     assert peak.most <= 1.3 * peak.least
+
+
+def test_of_inference_an_answer_is_the_same_run():
+    """``init_inference`` divides the model among its ranks, and it is divided once, whatever is answered."""
+    run = wanted(untrained=Untrained("generation", 4, 8192, 128, tensor_ranks=2, dtype="bf16"))
+    found = {fact.name: fact for fact in open_facts(run)}
+    assert not {"optimizer", "activation checkpointing", "lengths in a batch"} & found.keys()
+    assert [one.gpu for one in found["attention"].answers if one.words == "eager"] == [
+        estimate(run._replace(attention="eager")).gpu_bytes
+    ]

@@ -138,6 +138,15 @@ def test_a_model_that_deepspeed_does_not_divide_is_named(model_type, monkeypatch
     assert f"does not divide a model of type {model_type}" in capsys.readouterr().err
 
 
+def test_a_model_that_was_not_measured_counts_whole_and_is_not_refused(monkeypatch, tmp_path, capsys):
+    from ds_lint.cli import run
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(json.dumps(tensor_parallel(2)))
+    assert run(["memory", "ds.json", "--model", "bigcode/starcoder", "--world-size", "8", "--stack", "deepspeed"]) == 0
+    assert "not included: what the 2 ranks of a copy of the model divide (it counts whole)" in capsys.readouterr().out
+
+
 # ----------------------------------------------------------------------------------------------------------- pipelines
 
 

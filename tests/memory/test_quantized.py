@@ -44,6 +44,7 @@ def test_a_quantized_model_takes_what_was_counted(one):
         ("nf4", 4, False, "uint8", None),
         ("fp4,double", 4, True, "uint8", None),
         ("nf4,storage=bfloat16,skip=lm_head+mlp", 4, False, "bfloat16", ("lm_head", "mlp")),
+        ("nf4,skip=lm_head+", 4, False, "uint8", ("lm_head",)),
         ("int8", 8, False, "uint8", None),
     ],
 )

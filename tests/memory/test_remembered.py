@@ -65,5 +65,5 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(seed):
         name = chosen.choice(list(VALUES))
         setup = setup._replace(**{name: chosen.choice(VALUES[name])})
         known = estimate(setup)
-        anew = estimate(setup._replace(tensors=tuple(map(Tensor._make, TENSORS))))  # of which nothing is remembered
-        assert (known.parts, known.peaks) == (anew.parts, anew.peaks), setup[2:]
+        fresh = estimate(setup._replace(tensors=tuple(map(Tensor._make, TENSORS))))  # of which nothing is remembered
+        assert (known.parts, known.peaks) == (fresh.parts, fresh.peaks), setup[2:]

@@ -122,6 +122,12 @@ def test_the_largest_sizes_fit_and_a_step_more_does_not():
     assert found.parameters.surely < found.parameters.likely
 
 
+@pytest.mark.parametrize("is_checkpointed", [None, False, True])
+def test_the_row_of_a_run_without_checkpointing_rows_is_marked(is_checkpointed):
+    rows = sweep(RUN._replace(is_checkpointed=is_checkpointed), ROOM, ())
+    assert sum(row.is_chosen for row in rows) == 1
+
+
 def test_sequences_are_not_longer_than_the_positions_of_the_model():
     short = RUN._replace(is_checkpointed=True, architecture={**RUN.architecture, "max_position_embeddings": 1024})
     assert largest.sequence_length(short, ROOM) == (1024, 1024)

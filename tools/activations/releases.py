@@ -5,7 +5,7 @@
 
 Run it in an environment of the older release, and with the newest of them first: ``--before`` is the release measured
 before, up to which nothing else is known. Small models take a step each; a way to train that holds something else than
-the file says is described anew and written beside the newest, for all releases before that one.
+the file says is described again and written beside the newest, for all releases before that one.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MODEL: dict[str, Any] = {  # 60 million parameters: the model states are far more than a process without them
+MODEL: dict[str, Any] = {  # 57 million parameters: the model states are far more than a process without them
     "model_type": "llama",
     "vocab_size": 16000,
     "hidden_size": 512,

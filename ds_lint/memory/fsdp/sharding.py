@@ -29,7 +29,6 @@ class FsdpSharding(NamedTuple):
     upcasts: bool = True  # trained parameters are kept in fp32 then
     prefetches: bool = False  # FSDP 1 gathers the next unit of the backward pass early (``backward_prefetch``)
     prefetches_forward: bool = False
-    limits_gathers: bool = True
     adapters_alone: bool = False  # each adapter is a unit, as the Trainer arranges with peft
     saves_whole: bool = False  # rank 0 gathers the weights for a checkpoint (FULL_STATE_DICT)
     offloads_checkpoints: bool = False  # inputs of checkpointed layers go to the host

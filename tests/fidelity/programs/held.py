@@ -57,7 +57,7 @@ def main() -> None:
 
         base._install_instance_transformers_output_recorders = lambda *_arguments, **_more: True
     engine = _engine(_model())
-    engine.train()  # a quantized model comes ready to infer, for which a CPU packs its weights anew
+    engine.train()  # a quantized model comes ready to infer, for which a CPU packs its weights again
     if getattr(engine, "first_dataloader_check", None) is not None:
         engine.first_dataloader_check.remove()  # compares batches with ranks that are not there
     tensors = [
