@@ -19,6 +19,7 @@ _SMALL_VOCABULARY, _SMALL = 32_000, 3 * 10**9
 _LAYER_WIDTH = 112  # hidden size for each layer: 128 in models of 7 billion parameters, 102 in those of 70 billion
 _INNER = 3.0  # times the hidden size: the width of the feed-forward part, which published models have around
 _STEP = 128  # between widths
+OTHER_SHAPES = 2  # how far models of one size are apart in width, depth and vocabulary; a round number
 
 
 def parameter_count(text: str) -> int:

@@ -24,6 +24,10 @@ class Band(NamedTuple):
         """The larger of two quantities, bound by bound."""
         return Band(max(self.least, other.least), max(self.likely, other.likely), max(self.most, other.most))
 
+    def within(self, factor: float) -> Band:
+        """The quantity where it may be so many times as much or as little."""
+        return Band(self.least / factor, self.likely, self.most * factor)
+
     @property
     def is_exact(self) -> bool:
         """Whether all three bounds are the same."""

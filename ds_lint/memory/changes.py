@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Step: TypeAlias = Callable[[TrainingSetup], Iterator["SetupChange"]]
 
 _ZERO = "zero_optimization"
-USUAL_ON_NODE = 8  # GPUs
+_USUAL_ON_NODE = 8  # GPUs
 _CHECKPOINTS = "model.gradient_checkpointing_enable()"
 _DOUBLINGS = 2  # of ranks that are within reach of who has a node or more of them
 _MOST_RANKS = 4096
@@ -258,18 +258,18 @@ def shorter_sequences(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 def more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
     """As many as a node has where there is one, else twice and four times as many."""
-    most = USUAL_ON_NODE if setup.world == 1 else setup.world << _DOUBLINGS
-    return _doubled(setup, most)
+    most = _USUAL_ON_NODE if setup.world == 1 else setup.world << _DOUBLINGS
+    return doubled(setup, most)
 
 
 def any_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Twice as many ranks, four times as many and so on, however many."""
-    return _doubled(setup, _MOST_RANKS)
+    return doubled(setup, _MOST_RANKS)
 
 
-def _doubled(setup: TrainingSetup, most: int) -> Iterator[SetupChange]:
-    """Eight on a node, or as many as there are now."""
-    ranks, on_node = setup.world * 2, max(setup.ranks_per_node, USUAL_ON_NODE)
+def doubled(setup: TrainingSetup, most: int) -> Iterator[SetupChange]:
+    """Twice as many ranks and so on, up to ``most``: eight on a node, or as many as there are now."""
+    ranks, on_node = setup.world * 2, max(setup.ranks_per_node, _USUAL_ON_NODE)
     while ranks <= most:
         nodes = max(setup.nodes, -(-ranks // on_node))
         on_nodes = f" on {nodes} nodes" if nodes > 1 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ds_lint.facts.parameter_count import OTHER_SHAPES
 from ds_lint.memory import host, inference, quantized, shared_memory, states
 from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.live import live_bytes, live_parameters
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.memory.untrained import Untrained
-
-_OTHER_SHAPES = 2  # how far models of one size are apart in width, depth and vocabulary; a round number
 
 
 class Estimate(NamedTuple):
@@ -165,7 +164,7 @@ def _widened(setup: TrainingSetup, found: Band) -> Band:
     """What depends on the architecture, of a model of which only the number of parameters is known."""
     if not setup.is_stand_in:
         return found
-    return found._replace(least=found.least / _OTHER_SHAPES, most=found.most * _OTHER_SHAPES)
+    return found.within(OTHER_SHAPES)
 
 
 def fits(needed: Band, capacity: float | None) -> bool | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from ranks import run
@@ -72,6 +74,21 @@ def jobs(model: dict) -> list[dict]:
     ]
 
 
+def setup_of(tensors: Iterable[Tensor], model: dict[str, Any], zero: dict[str, Any]) -> TrainingSetup:
+    """The run of two ranks at stage 3, by its ``zero_optimization``."""
+    return TrainingSetup(
+        tensors=tuple(tensors),
+        ranks=2,
+        nodes=1,
+        stage=3,
+        architecture=model,
+        persistence_threshold=zero["stage3_param_persistence_threshold"],
+        prefetch_bucket=zero["stage3_prefetch_bucket_size"],
+        max_live_parameters=zero["stage3_max_live_parameters"],
+        max_reuse_distance=zero["stage3_max_reuse_distance"],
+    )
+
+
 @pytest.mark.parametrize("model", [LLAMA, GPT2, MIXTURE, T5], ids=lambda model: model["model_type"])
 def test_what_engines_gather(model):
     wanted = jobs(model)
@@ -81,18 +98,7 @@ def test_what_engines_gather(model):
     for job, engine in zip(wanted, found.answers[0]["live"], strict=True):
         zero = job["config"]["zero_optimization"]
         for tensors in ([Tensor(*one) for one in engine["tensors"]], by_shapes(model)):
-            setup = TrainingSetup(
-                tensors=tuple(tensors),
-                ranks=2,
-                nodes=1,
-                stage=3,
-                architecture=model,
-                persistence_threshold=zero["stage3_param_persistence_threshold"],
-                prefetch_bucket=zero["stage3_prefetch_bucket_size"],
-                max_live_parameters=zero["stage3_max_live_parameters"],
-                max_reuse_distance=zero["stage3_max_reuse_distance"],
-                is_checkpointed=job["is_checkpointed"],
-            )
+            setup = setup_of(tensors, model, zero)._replace(is_checkpointed=job["is_checkpointed"])
             band = live_parameters(setup)
             print(model["model_type"], list(zero.values())[1:], job["is_checkpointed"], engine["most"], band)
             assert band.least <= engine["most"] <= band.most, (zero, engine["most"], band)

@@ -6,13 +6,12 @@ import json
 
 import pytest
 from ranks import run
-from test_live_parameters import BUCKETS, CLASSES, GPT2, LLAMA, jobs
+from test_live_parameters import BUCKETS, CLASSES, GPT2, LLAMA, jobs, setup_of
 
 from ds_lint.facts.tensors import Tensor
 from ds_lint.memory.inference import without_training
 from ds_lint.memory.live import live_parameters
 from ds_lint.memory.parameters import parameters
-from ds_lint.memory.setup import TrainingSetup
 from ds_lint.memory.untrained import Untrained
 
 pytestmark = [pytest.mark.fidelity, pytest.mark.long]
@@ -30,20 +29,8 @@ def test_what_generation_holds(model):
     for job, engine in zip(wanted, found.answers[0]["live"], strict=True):
         assert engine["optimizer"] == "DeepSpeedZeRoOffload"
         zero = job["config"]["zero_optimization"]
-        setup = without_training(
-            TrainingSetup(
-                tensors=tuple(Tensor(*one) for one in engine["tensors"]),
-                ranks=2,
-                nodes=1,
-                stage=3,
-                architecture=model,
-                persistence_threshold=zero["stage3_param_persistence_threshold"],
-                prefetch_bucket=zero["stage3_prefetch_bucket_size"],
-                max_live_parameters=zero["stage3_max_live_parameters"],
-                max_reuse_distance=zero["stage3_max_reuse_distance"],
-                untrained=Untrained("generation", 1, 8, 3),
-            )
-        )
+        served = setup_of(tuple(Tensor(*one) for one in engine["tensors"]), model, zero)
+        setup = without_training(served._replace(untrained=Untrained("generation", 1, 8, 3)))
         band = live_parameters(setup)
         print(model["model_type"], zero, engine["most"], band, engine["held"], parameters(setup).gpu.elements)
         assert band.least <= engine["most"] <= band.most

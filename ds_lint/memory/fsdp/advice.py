@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from ds_lint.memory.advice import Advice
-from ds_lint.memory.changes import USUAL_ON_NODE, Price, SetupChange, Write
+from ds_lint.memory.changes import Price, SetupChange, Write, doubled
 from ds_lint.memory.estimate import estimate
 from ds_lint.memory.fsdp.sharding import ALONE, LAYERS
 
@@ -191,25 +191,9 @@ def _smaller_micro_batch(setup: TrainingSetup, sharding: FsdpSharding) -> Iterat
 
 
 def _more_ranks(setup: TrainingSetup, sharding: FsdpSharding) -> Iterator[SetupChange]:
-    """Twice as many, four times and eight times as many, eight on a node or as many as there are now."""
-    if sharding.strategy == "NO_SHARD":
-        return
-    on_node = max(setup.ranks_per_node, USUAL_ON_NODE)
-    ranks = setup.world * 2
-    while ranks <= setup.world * _MOST_TIMES:
-        nodes = max(setup.nodes, -(-ranks // on_node))
-        on_nodes = f" on {nodes} nodes" if nodes > 1 else ""
-        writes = [Write("launch", "world_size", ranks)]
-        if nodes != setup.nodes:
-            writes.append(Write("launch", "nodes", nodes))
-        words = f"{ranks} ranks{on_nodes} instead of {setup.world}"
-        price = (
-            Price("hardware", "1 more GPU" if ranks == setup.world + 1 else f"{ranks - setup.world} more GPUs"),
-            Price("result", "the batch grows with the ranks unless accumulation steps become fewer"),
-        )
-        made = setup._replace(ranks=ranks // setup.part.degrees.of_a_copy, nodes=nodes)
-        yield SetupChange(words, made, tuple(writes), price)
-        ranks *= 2
+    """Twice, four times and eight times as many."""
+    if sharding.strategy != "NO_SHARD":
+        yield from doubled(setup, setup.world * _MOST_TIMES)
 
 
 STEPS: tuple[FsdpStep, ...] = (

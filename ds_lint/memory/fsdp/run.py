@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.facts.parameter_count import OTHER_SHAPES
 from ds_lint.memory import host, shared_memory
 from ds_lint.memory.band import NOTHING, exactly
 from ds_lint.memory.fsdp import node, peaks, states
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from ds_lint.memory.band import Band
     from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
-
-_OTHER_SHAPES = 2  # as of ``estimate``, how far models of one size are apart
 
 
 def taken(
@@ -57,5 +56,4 @@ def taken(
 
 
 def _widened(moment: dict[str, Band]) -> dict[str, Band]:
-    live = moment.get("live", NOTHING)
-    return moment | {"live": live._replace(least=live.least / _OTHER_SHAPES, most=live.most * _OTHER_SHAPES)}
+    return moment | {"live": moment.get("live", NOTHING).within(OTHER_SHAPES)}

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
-import sys
 import tempfile
-import traceback
 import weakref
 from typing import Any
 
@@ -27,6 +24,7 @@ from accelerate import Accelerator
 from accelerate.commands import launch
 from accelerate.utils import dataclasses
 from accelerate.utils import launch as environments
+from in_children import each_in_a_child
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -222,22 +220,10 @@ def _count(tensors: list[Any], seen: set[int]) -> dict[str, int]:
 
 
 def main() -> None:
-    """Each job in a child that has everything imported."""
+    """Measure every job."""
     torch.set_num_threads(1)
     torch.Tensor.pin_memory = lambda tensor, *_: tensor  # type: ignore[method-assign]
-    for job in json.loads(sys.argv[1]):
-        sys.stdout.flush()
-        child = os.fork()
-        if child:
-            os.waitpid(child, 0)
-            continue
-        try:
-            print(json.dumps(measure(job)))
-        except BaseException:
-            traceback.print_exc()
-            print(json.dumps({"error": traceback.format_exc()[-2500:]}))
-        sys.stdout.flush()
-        os._exit(0)
+    each_in_a_child(measure)
 
 
 main()

@@ -8,10 +8,7 @@ stand-ins of its kernels compute with temporary tensors that the real ones do no
 from __future__ import annotations
 
 import gc
-import json
 import os
-import sys
-import traceback
 import weakref
 from typing import Any
 
@@ -20,6 +17,7 @@ os.environ.update(RANK="0", LOCAL_RANK="0")
 import deepspeed
 import torch
 import transformers
+from in_children import each_in_a_child
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -105,23 +103,11 @@ def _model(job: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Each job in a child that has everything imported."""
+    """Measure every job."""
     torch.set_num_threads(1)
     ops.install(builds=False)
     kernels._adam = lambda *_arguments, **_named: None
-    for job in json.loads(sys.argv[1]):
-        sys.stdout.flush()
-        child = os.fork()
-        if child:
-            os.waitpid(child, 0)
-            continue
-        try:
-            print(json.dumps(measure(job)))
-        except BaseException:
-            traceback.print_exc()
-            print(json.dumps({"error": traceback.format_exc()[-2000:]}))
-        sys.stdout.flush()
-        os._exit(0)
+    each_in_a_child(measure)
 
 
 main()
