@@ -217,6 +217,7 @@ def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys
         "tools.exceptions",
         "tools.publish_schemas",
         "tools.rule_pages --write",
+        "tools.published --write",
         "tools.documents --write",
         "tools.picture --write",
         "tools/test",

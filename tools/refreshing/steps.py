@@ -114,6 +114,7 @@ def nothing() -> Mapping[str, str]:
 PAGES = (
     Step("Schemas for editors", ("tools.publish_schemas",), nothing),
     Step("Rule pages", ("tools.rule_pages", "--write"), nothing),
+    Step("Published memory", ("tools.published", "--write"), nothing),
     Step("Documents", ("tools.documents", "--write"), nothing),
     Step("The picture of a finding", ("tools.picture", "--write"), nothing),
 )
