@@ -39,7 +39,10 @@ _THREE_DIMENSIONS = 3
 _WORDS = {"nf4": 4, "fp4": 4, "int4": 4, "int8": 8}
 _STORAGES = tuple(_WIDTHS)
 _NESTED = ("use_bnb_nested_quant", "bnb_4bit_use_double_quant", "double_quantization", "use_nested_quant")
-_DISK = {"F64": 8, "F32": 4, "I32": 4, "U32": 4, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+_DISK = {  # bytes of an element, by the dtypes of safetensors
+    "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2,
+    "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "BOOL": 1,
+}  # fmt: skip
 # Methods whose weights transformers makes 16 bit where the GPU cannot compute with them, or if it is told to.
 _UNPACKED = ("fp8", "fbgemm_fp8", "mxfp4")
 
@@ -265,7 +268,7 @@ def _of_another_method(tensors: list[Tensor], model: Model, weights: PackedWeigh
 
 
 def bytes_in_files(model: Model) -> int | None:
-    """The bytes of all tensors in the files of a model; None if its headers are not here."""
-    if model.parameters is None:
+    """The bytes of all tensors in the files of a model; None if its headers are not here, or a dtype is not known."""
+    if model.parameters is None or any(one.dtype not in _DISK for one in model.parameters):
         return None
-    return sum(one.count * _DISK.get(one.dtype, 1) for one in model.parameters)
+    return sum(one.count * _DISK[one.dtype] for one in model.parameters)

@@ -10,8 +10,7 @@ each way to train, small models with sizes by chance take one step each, and eve
 goes. What is live at each moment of the step is a sum of bytes for each of the quantities of
 ``ds_lint/memory/quantities.py``; the moments that are the highest for some realistic size are written, and what a
 further layer adds. What is found has to give the peak of further models, with other sizes and numbers of layers.
-A model type for which it does not is left out; of
-training in 32 bit and of adapters, only the variant is.
+A model type for which it does not is left out; of training in 32 bit and of adapters, only the variant is.
 """
 
 from __future__ import annotations
