@@ -387,11 +387,12 @@ class DividedParameter(TypedDict):
 
 
 class TensorParallelModel(TypedDict, total=False):
-    """Which parameters AutoTP divides, or why DeepSpeed refuses the model."""
+    """Which parameters AutoTP divides, why DeepSpeed refuses the model, or why it is not measured and counts whole."""
 
     divided: dict[str, DividedParameter]
     tied: dict[str, DividedParameter]  # if the head shares the weight of the embedding
     refused: str
+    unmeasured: str
 
 
 class TensorParallel(TypedDict):
