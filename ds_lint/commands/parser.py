@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint import __version__
 from ds_lint.commands.failures import complain
 from ds_lint.commands.table import COMMANDS
-from ds_lint.commands.usage import CommandsHelp, Parser
+from ds_lint.commands.usage import CommandsHelp, Help, Parser
 from ds_lint.linter.selection import UnknownRule
 from ds_lint.output.terminal import colour
 from ds_lint.project.discovery import ENDINGS
@@ -109,7 +109,8 @@ def _add(command: Command, commands: argparse._SubParsersAction[Parser], *, has_
         usage=command.usage,
         description=command.description,
         epilog=command.epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
+        add_help=has_options,
     )
     if not has_options:  # making them costs more than the rest of many commands
         return
@@ -155,7 +156,9 @@ def _about(option: Option) -> dict[str, Any]:
 
 def _add_help(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:
     names = commands.choices
-    sub = commands.add_parser("help", help="print the help of a command", description="Print the help of a command.")
+    sub = commands.add_parser(
+        "help", help="print the help of a command", description="Print the help of a command.", formatter_class=Help
+    )
     sub.add_argument("command", nargs="?", choices=list(names), metavar="COMMAND", help="the command (default: all)")
 
     def run(options: argparse.Namespace) -> int:

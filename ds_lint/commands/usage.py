@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from ds_lint.commands import environment
 from ds_lint.output.harmless import complaint
+from ds_lint.output.terminal import USUAL_WIDTH, terminal_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +81,15 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unknown command {value}{hint}")
 
 
-class CommandsHelp(argparse.RawDescriptionHelpFormatter):
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help in the width of the terminal; argparse makes one for each option, and imports shutil for the width."""
+
+    def __init__(self, prog: str, **given: Any) -> None:
+        width = terminal_of(sys.stdout).width or USUAL_WIDTH
+        super().__init__(prog, **{"width": width - 2, **given})  # argparse leaves two columns too
+
+
+class CommandsHelp(Help):
     """Help with one line for each command; argparse does not count by how much it indents commands."""
 
     def add_argument(self, action: argparse.Action) -> None:

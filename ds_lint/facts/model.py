@@ -6,7 +6,6 @@ https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 
 from __future__ import annotations
 
-import json
 import os
 import re
 
@@ -267,6 +266,8 @@ def _counted(metadata: JsonObject, config: JsonObject) -> int | None:
 
 def _object(path: str) -> JsonObject:
     """The JSON object in a file."""
+    import json  # a published model is known by its name
+
     try:
         content = json.loads(bytes_of(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ds_lint.facts.script_values import conditions_hold
 from ds_lint.frameworks.record import TRUE
 
 TYPE_CHECKING = False
@@ -22,6 +21,8 @@ _GATHERS, _VLLM = "ds3_gather_for_generation", "use_vllm"
 def quantization(launch: LaunchFacts) -> Request | None:
     """What asks for a quantized model; None if nothing does."""
     for loaded in launch.script.calls.quantizations if launch.script is not None else ():
+        from ds_lint.facts.script_values import conditions_hold  # few configs have a script
+
         if conditions_hold(loaded.conditions, launch.launch, launch.script):
             return f"`{loaded.argument}`", launch.at(loaded.place), launch.related(loaded.place, loaded.argument)
     flag = _quantizing_flag(launch) if launch.recipe is None else None

@@ -5,7 +5,6 @@ Eight bytes with the length of the header, then the header as JSON: https://hugg
 
 from __future__ import annotations
 
-import json
 import os
 from math import prod
 
@@ -52,6 +51,8 @@ def headers(path: str) -> Iterator[Parameter]:
 
 
 def _header(path: str) -> dict[str, Any]:
+    import json  # few models are read from their files
+
     try:
         with open(path, "rb") as file:
             start = file.read(len(_LFS_POINTER))

@@ -5,6 +5,8 @@ A field that a question does not depend on is named, not one that it does: a fie
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,21 +27,34 @@ _LARGE = (tuple, list, dict)  # compared by identity: models have thousands of p
 _SMALL = "optimizer_parameters"  # but not what each reading of a config makes for itself
 
 
+_last: tuple[object, tuple[object, ...]] = (None, ())  # one setup is asked many questions, one after another
+
+
+def _compared(setup: Any) -> tuple[object, ...]:
+    """The fields of a setup as they are compared."""
+    global _last  # noqa: PLW0603 - a pair is replaced as one, also where threads ask
+    known = _last
+    if known[0] is not setup:
+        known = _last = setup, tuple([id(value) if type(value) in _LARGE else value for value in setup])
+    return known[1]
+
+
 def remembered(*apart_from: str) -> Callable[[Question[Result]], Question[Result]]:
     """Let a question be answered once for setups that differ in these fields alone."""
 
     def decorate(function: Question[Result]) -> Question[Result]:
         known: dict[tuple[object, ...], tuple[object, Result]] = {}
         last: tuple[object, Result] | None = None
-        places: tuple[int, ...] = ()
+        values_of: Callable[[Any], tuple[object, ...]] | None = None
 
         def answer(setup: Any) -> Result:
-            nonlocal last, places
+            nonlocal last, values_of
             if last is not None and last[0] is setup:
                 return last[1]
-            if not places:
-                places = tuple(place for place, name in enumerate(setup._fields) if name not in (*apart_from, _SMALL))
-            key = tuple(id(value) if type(value) in _LARGE else value for value in map(setup.__getitem__, places))
+            if values_of is None:
+                apart = (*apart_from, _SMALL)
+                values_of = itemgetter(*(place for place, name in enumerate(setup._fields) if name not in apart))
+            key = values_of(_compared(setup))
             if _SMALL not in apart_from and setup.optimizer_parameters:
                 key = (*key, repr(setup.optimizer_parameters))
             found = known.get(key)

@@ -7,7 +7,6 @@ because a file of the report has it under such a key; then it is masked in messa
 from __future__ import annotations
 
 import re
-from json import dumps
 
 from ds_lint.output.text import visible
 from ds_lint.source.tree import walk
@@ -122,6 +121,8 @@ def would_write(finding: Finding, known: Iterable[str]) -> bool:
 
 
 def _forms(secret: str) -> set[str]:
+    from json import dumps  # few files have secrets
+
     in_json = dumps(secret)[1:-1]
     return {secret, visible(secret), in_json, dumps(in_json)[1:-1], _in_xml(visible(secret))}
 

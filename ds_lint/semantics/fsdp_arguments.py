@@ -6,7 +6,6 @@ Before transformers 5.10.1 it works in other ways (``fsdp_arguments_before.py``)
 
 from __future__ import annotations
 
-from ds_lint.knowledge.suggestions import choice
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.conversions import flag
 from ds_lint.semantics.accelerate.refusal import is_integer, listed
@@ -95,6 +94,8 @@ class FsdpArguments:
             name = written.removeprefix("fsdp_")
             facts = self._keys.get(name)
             if facts is None:
+                from ds_lint.knowledge.suggestions import choice  # difflib costs start-up
+
                 meant = choice(name, list(self._keys)) or _MEANT.get(name)
                 yield written, "the Trainer has no such key", f"Write `{meant}`." if meant else "Delete the key."
             elif f"fsdp_{written}" in self._written:
