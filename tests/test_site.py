@@ -17,7 +17,7 @@ from ds_lint.diagnostics.report import DOCUMENTATION, page_url
 from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import translations
-from ds_lint.rule_pages.translations import LANGUAGES
+from ds_lint.rule_pages.languages import LANGUAGES
 
 pytest.importorskip("material", reason="requirements/docs.txt is not installed")
 

@@ -15,7 +15,7 @@ from ds_lint.linter import engine  # noqa: F401 - the engine registers the rules
 from ds_lint.linter.engine import every_rule
 from ds_lint.output.text import width_of
 from ds_lint.rule_pages import pages, translations
-from ds_lint.rule_pages.translations import LANGUAGES
+from ds_lint.rule_pages.languages import LANGUAGES
 from tools import top_rules
 from tools.translations import behind, by_code, english, index, index_path, prose, translated
 

@@ -21,7 +21,7 @@ from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.selection import find
 from ds_lint.rule_pages import pages, translations
-from ds_lint.rule_pages.translations import LANGUAGES
+from ds_lint.rule_pages.languages import LANGUAGES
 from tools.top_rules import chosen
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def explain(subject: str, language: str | None = None) -> int:
         sys.stderr.write(complaint(f"unknown rule, advisory or key {subject}{_hint(subject, knowledge)}"))
         return 2
     if language is not None:
-        from ds_lint.rule_pages.translations import LANGUAGES
+        from ds_lint.rule_pages.languages import LANGUAGES
 
         _note(LANGUAGES[language].keys_are_english)
     _print(lines, terminal_of(sys.stdout))
@@ -74,6 +74,7 @@ def _print_meanings(text: str) -> bool:
 def _page(rule: Rule, language: str | None) -> str:
     """The page in the requested language, or in English with a note that says why."""
     from ds_lint.rule_pages import pages, translations
+    from ds_lint.rule_pages.languages import LANGUAGES
 
     translated = translations.page(rule, language) if language is not None else None
     if translated is not None and terminal_of(sys.stdout).can_show(translated):
@@ -81,7 +82,7 @@ def _page(rule: Rule, language: str | None) -> str:
     if translated is not None:
         _note(f"{sys.stdout.encoding} cannot show the page; set PYTHONIOENCODING=utf-8 to print it")
     elif language is not None:
-        _note(translations.LANGUAGES[language].no_page.format(rule.code))
+        _note(LANGUAGES[language].no_page.format(rule.code))
     return pages.page(rule)
 
 

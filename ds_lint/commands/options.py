@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
 from ds_lint.option import OptionRecord, argument, option
-from ds_lint.rule_pages.translations import LANGUAGES
+from ds_lint.rule_pages.languages import LANGUAGES
 from ds_lint.scaffold.composition import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 
 TYPE_CHECKING = False

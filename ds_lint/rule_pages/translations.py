@@ -18,7 +18,6 @@ the next line of prose. The first line names the English prose that is translate
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ds_lint.knowledge import resources
 from ds_lint.rule_pages import pages
@@ -27,25 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
 
-
-class Language(NamedTuple):
-    """A language that pages are translated into, and what ``ds-lint explain`` says in it."""
-
-    name: str
-    english_name: str
-    no_page: str  # of a rule, whose code is in the braces
-    keys_are_english: str
-
-
-LANGUAGES = {
-    "zh": Language("中文", "Chinese", "{} 还没有中文页面。下面是英文页面。", "键的说明只有英文。"),
-    "ko": Language(
-        "한국어",
-        "Korean",
-        "{}의 한국어 페이지가 아직 없으므로 영어 페이지를 표시합니다.",
-        "키에 대한 설명은 영어로만 제공됩니다.",
-    ),
-}
 ROW = "<!-- row -->"
 _FENCED = r"^```[^\n]*\n.*?^```$"
 _EXAMPLE = re.compile(rf"{_FENCED}(?:\n+{_FENCED})*", re.DOTALL | re.MULTILINE)

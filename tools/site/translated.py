@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.knowledge import resources
 from ds_lint.rule_pages import translations
+from ds_lint.rule_pages.languages import LANGUAGES
 from tools.site import addresses, rules
 
 if TYPE_CHECKING:
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.rule import Rule
 
-NAMES = {"en": "English"} | {code: language.name for code, language in translations.LANGUAGES.items()}
+NAMES = {"en": "English"} | {code: language.name for code, language in LANGUAGES.items()}
 
 
 def languages() -> tuple[str, ...]:
     """The languages beside English."""
-    return tuple(translations.LANGUAGES)
+    return tuple(LANGUAGES)
 
 
 def every_page(known: list[Rule]) -> Iterator[tuple[str, str]]:
