@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment, lora_requests
 from ds_lint.facts.lora import NoAdapters
+from ds_lint.facts.model import named_or_in
 from ds_lint.memory import inference, parallelism, quantized, setup, tensor_parallelism, untrained
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
@@ -236,6 +237,13 @@ def _of_parallelism(config: Config, found: Estimate) -> Iterator[str]:
         yield f"what the {ranks} ranks of {what} divide (it counts whole)"
 
 
+def _why_unknown(name: str) -> str:
+    """Why a model that a run names is not known."""
+    if named_or_in(name, None) is None:
+        return f"no file of the model {name} is on this machine"
+    return f"the script may make another model of {name}"
+
+
 def complaint_of(one: LaunchedConfig) -> str | None:
     """Why there is no estimate, and which options to set; None if there is one."""
     config = one.config
@@ -253,7 +261,7 @@ def complaint_of(one: LaunchedConfig) -> str | None:
         return None if (why := quantized.why_not(config, wanted)) is None else f"{place}: {why}"
     name = named_model(config.facts.launch or config.facts.recipe)
     reasons = {
-        "model": f"no file of the model {name} is on this machine" if name else "the model is not known",
+        "model": _why_unknown(name) if name else "the model is not known",
         "world size": "the number of ranks is not known",
         "size of the model": "the shapes of the parameters are not known",
         "adapters": "the run trains adapters, and which is not known",

@@ -13,6 +13,7 @@ from ds_lint.source.python_names import dotted_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ds_lint.launches.model_sources import SourceReader
     from ds_lint.launches.script_code import ImportedNames
     from ds_lint.launches.trained_names import TrainedNames
     from ds_lint.source.python_names import Assignment
@@ -24,6 +25,8 @@ _SCHEDULES = re.compile(r"torch\.optim\.lr_scheduler\.\w+|transformers\.(?:optim
 _NO_LOADERS = re.compile(
     r"(?!.*(?:load|data)).*(?:optim|sched).*|model|unet|transformer"
 )  # names of which none is one of a loader of data
+# Names of loaders of data that a model is not trained with.
+_EVALUATES = re.compile(r"(?:^|[_.])(?:dev|eval|evaluation|test|val|valid|validation)(?:_|$)", re.IGNORECASE)
 _MICRO = "train_micro_batch_size_per_gpu"
 _CONDITIONAL = (ast.If, ast.IfExp, ast.Try, ast.Match, ast.BoolOp)
 
@@ -32,6 +35,7 @@ class PreparedCall(NamedTuple):
     """A call of ``prepare``, and what it certainly gets: so many models, no optimizer, no loader of data.
 
     ``sizeless`` is where a loader of data is made that has no batch size, as one with a ``batch_sampler``.
+    ``batch_size`` is that of the loader of training data, as an expression; None if it does not show.
     """
 
     function: str
@@ -42,16 +46,18 @@ class PreparedCall(NamedTuple):
     has_no_loader: bool
     has_loaders_alone: bool
     sizeless: CodePlace | None
+    batch_size: str | None
 
 
-def prepared_calls(trained: TrainedNames, imported: ImportedNames) -> Iterator[PreparedCall]:
+def prepared_calls(trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> Iterator[PreparedCall]:
     """The calls of ``prepare`` in the order of the text, unless models may have configs of their own."""
-    return _PreparedReader(trained, imported).read()
+    return _PreparedReader(trained, imported, sources).read()
 
 
 class _PreparedReader:
-    def __init__(self, trained: TrainedNames, imported: ImportedNames) -> None:
+    def __init__(self, trained: TrainedNames, imported: ImportedNames, sources: SourceReader) -> None:
         self.trained = trained
+        self.sources = sources
         self.names = names = trained.names
         self.imported = imported
         self.modules = {
@@ -62,6 +68,9 @@ class _PreparedReader:
         if "select_deepspeed_plugin" in self.names.calls_by_method:
             return
         sets_size = any(one.value == _MICRO for one in self.names.every(ast.Constant))
+        splits = any(
+            one.arg == "split_batches" for call in self.names.calls for one in call.keywords
+        )  # among the ranks
         calls = sorted(self.names.calls, key=lambda call: (call.lineno, call.col_offset))
         for call in calls:
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -82,16 +91,36 @@ class _PreparedReader:
                 has_no_loader=bool(call.args) and not sets_size and all(one in (*optimizers, *named) for one in others),
                 has_loaders_alone=len(loaders) == len(call.args),
                 sizeless=None if sets_size else self._sizeless(loaders, call),
+                batch_size=None if splits else self._batch_size(loaders, call),
             )
 
     def _sizeless(self, loaders: list[ast.expr], call: ast.Call) -> CodePlace | None:
         for loader in loaders:
-            found = self.names.assignments(dotted_name(loader), call)
-            made = [one.value for one in found if self._is_before(one, call)] if found else [loader]
+            made = self._made(loader, call)
             sampled = [one for one in made if isinstance(one, ast.Call) and self._has_sampler(one)]
             if sampled and len(sampled) == len(made):
                 return place(sampled[0].func)
         return None
+
+    def _made(self, given: ast.expr, call: ast.Call) -> list[ast.expr | None]:
+        """What a name may mean when it is prepared."""
+        found = self.names.assignments(dotted_name(given), call)
+        return [one.value for one in found if self._is_before(one, call)] if found else [given]
+
+    def _batch_size(self, loaders: list[ast.expr], call: ast.Call) -> str | None:
+        """What all loaders of training data have; None if that is not known, or differs."""
+        trained = [one for one in loaders if not _EVALUATES.search(dotted_name(one))]
+        found = {self._size_of(made) for one in trained for made in self._made(one, call)}
+        return found.pop() if len(found) == 1 else None
+
+    def _size_of(self, made: ast.expr | None) -> str | None:
+        """The batch size of a ``DataLoader``, which is 1 unless it is told another one."""
+        if not isinstance(made, ast.Call) or any(isinstance(one, ast.Starred) for one in made.args):
+            return None
+        if any(one.arg in (None, "batch_sampler") for one in made.keywords):
+            return None
+        given = keyword(made, "batch_size") or next(iter(made.args[1:2]), None)
+        return "1" if given is None else self.sources.text(given)
 
     def _has_sampler(self, made: ast.Call) -> bool:
         given = keyword(made, "batch_sampler")

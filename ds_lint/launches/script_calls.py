@@ -202,7 +202,7 @@ class _CallReader:
             second_models=tuple(SecondModelReader(self.trained, self.imported, self.loading).read()),
             parsers=tuple(script_parsers(self.trained, self.imported)),
             loop=training_loop(self.trained, self.imported, self.sources),
-            prepared=tuple(prepared_calls(self.trained, self.imported)),
+            prepared=tuple(prepared_calls(self.trained, self.imported, self.sources)),
             device=device_of_rank(self.trained, self.imported),
             shapes=tuple(ShapeReader(self.trained, self.builds).reads()),
             compiled=compiled_model(self.trained, self.imported),

@@ -23,6 +23,9 @@ _LIBRARIES = frozenset({
     "transformers", "trl", "wandb",
 })  # fmt: skip
 
+# Classes of other libraries that load what one of transformers does (``liger_kernel/transformers/auto_model.py``).
+_AS_TRANSFORMERS = {"liger_kernel.transformers.AutoLigerKernelForCausalLM": "AutoModelForCausalLM"}
+
 
 class CodePlace(NamedTuple):
     """Where an expression stands: lines from 1, columns in bytes from 0."""
@@ -81,7 +84,7 @@ class ImportedNames:
     def in_transformers(self, name: str) -> str | None:
         """A name as transformers has it; None for one of anything else."""
         full = self.full_name(name) or name
-        return full.rpartition(".")[2] if full.startswith("transformers.") else None
+        return full.rpartition(".")[2] if full.startswith("transformers.") else _AS_TRANSFORMERS.get(full)
 
     def is_unknown(self, name: str) -> bool:
         """Whether a name comes from a module of which it is not known what it does."""

@@ -30,10 +30,15 @@ _POSITIONS = {"optimizer": 2, "lr_scheduler": 5}  # of ``deepspeed.initialize``
 
 
 class HandedObject(NamedTuple):
-    """What a script makes and hands over: its class, or the function that makes it, and where that is called."""
+    """What a script makes and hands over: its class, or the function that makes it, and where that is called.
+
+    ``given`` are the keywords of that call: "*" stands for arguments behind the first two, and "**" for those that do
+    not show.
+    """
 
     name: str
     place: CodePlace
+    given: frozenset[str] = frozenset()
 
     @property
     def class_name(self) -> str:
@@ -209,7 +214,11 @@ class _OptimizerReader:
     def _made(self, given: ast.expr | None, call: ast.Call) -> HandedObject | None:
         made = self._call_behind(given, call)
         name = self.imported.full_name(dotted_name(made.func)) if made is not None else ""
-        return HandedObject(name, place(made.func)) if made is not None and name else None
+        if made is None or not name:
+            return None
+        keywords = ("**" if one.arg is None else one.arg for one in made.keywords)
+        positions = ("*" for place, one in enumerate(made.args) if place > 1 or isinstance(one, ast.Starred))
+        return HandedObject(name, place(made.func), frozenset((*keywords, *positions)))
 
     def _is_optimizer(self, made: HandedObject) -> bool:
         if made.name.endswith(".DummyOptim"):

@@ -129,11 +129,15 @@ def smaller_micro_batch(setup: TrainingSetup) -> Iterator[SetupChange]:
         steps = setup.accumulation_steps * -(-setup.micro_batch // size)
         place: Place = "arguments" if on_trainer else "config"
         name = "per_device_train_batch_size" if on_trainer else "train_micro_batch_size_per_gpu"
+        smaller = Write(place, name, size)
+        if setup.loads_batches:
+            smaller = Write("script", f"DataLoader(..., batch_size={size})", None)
         yield SetupChange(
             f"micro batch {size} instead of {setup.micro_batch}",
             setup._replace(micro_batch=size, accumulation_steps=steps),
-            (Write(place, name, size), Write(place, "gradient_accumulation_steps", steps)),
+            (smaller, Write(place, "gradient_accumulation_steps", steps)),
             (Price("speed", f"{steps} smaller micro batches in a step instead of {setup.accumulation_steps}"),),
+            ("micro_batch",) if setup.loads_batches else (),
         )
         size //= 2
 

@@ -13,7 +13,18 @@ from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import divided, doubts, kernels, loading, packed, parallelism, partitioned, preference, untrained
+from ds_lint.memory import (
+    divided,
+    doubts,
+    handed,
+    kernels,
+    loading,
+    packed,
+    parallelism,
+    partitioned,
+    preference,
+    untrained,
+)
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.memory.divided import ModelPart
 from ds_lint.memory.experts import is_of_experts
@@ -122,6 +133,7 @@ class TrainingSetup(NamedTuple):
     communication_width: int | None = None  # bytes of an element that is reduced; None as parameters
     accumulation_steps: int = 1
     micro_batch: int | None = None
+    loads_batches: bool = False  # of that size, with a loader of the script's own
     sequence_length: int | None = None
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
@@ -299,6 +311,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     degrees, is_open = _degrees(config, sharding, work)
     of_a_rank, data_ranks, part = divided.of_rank(parameters, model.config, degrees, ranks, is_open=is_open)
     sequence_ranks = min(degrees.sequences, data_ranks)
+    loaded = handed.micro_batch(config)
     micro_batch, accumulation_steps = prepared.batch(parallelism.ranks_that_count(part.degrees, ranks))
     found = TrainingSetup(
         tensors=of_a_rank,
@@ -320,7 +333,8 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         accumulation_width=prepared.width("data_types", "grad_accum_dtype"),
         communication_width=prepared.width("communication_data_type"),
         accumulation_steps=accumulation_steps,
-        micro_batch=config.facts.micro_batch or micro_batch,
+        micro_batch=config.facts.micro_batch or loaded or micro_batch,
+        loads_batches=config.facts.micro_batch is None and loaded is not None,
         sequence_length=own_arguments.sequence_length(config.facts),
         is_checkpointed=bool(kept)
         if (kept := part.degrees.checkpointed_layers) is not None
@@ -530,9 +544,11 @@ class _PreparedValues:
         """The type of the optimizer in lower case, or the Trainer's name of its own; "" if the script passes one in."""
         if self.config.facts.named_optimizer is not None:
             return self.config.facts.named_optimizer
-        named = self.value("optimizer", "type", otherwise="")
-        if named:
+        named, made = self.value("optimizer", "type", otherwise=""), handed.optimizer(self.config)
+        if named and (made is None or self.config.stack != "deepspeed"):  # which alone takes that of the script
             return str(named).lower()
+        if made is not None:
+            return made
         optim, training = self.config.argument("optim"), self.config.facts.training
         if optim is not None and optim.value is not None:
             return str(optim.value).lower()

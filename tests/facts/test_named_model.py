@@ -103,6 +103,12 @@ def test_the_class_of_a_branch_that_is_not_taken_does_not_count():
     assert name_of(ARGPARSE + BY_KIND + INITIALIZE, "--kind $KIND").class_name is None
 
 
+def test_a_class_of_liger_loads_what_one_of_transformers_does():
+    imported = "from liger_kernel.transformers import AutoLigerKernelForCausalLM\n"
+    body = "if args.liger:\n    model = AutoLigerKernelForCausalLM.from_pretrained('gpt2')\nelse:\n    "
+    assert name_of(imported + ARGPARSE + body + f"{LOAD}('gpt2')" + INITIALIZE)[:2] == ("gpt2", "")
+
+
 def test_fire_makes_arguments_of_parameters():
     script = """
 import fire
