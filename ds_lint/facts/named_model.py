@@ -35,7 +35,7 @@ class NamedModel(NamedTuple):
 
 def named_model(launch: Launch, script: TrainingScript | None) -> NamedModel:
     """What is known of the model that a launch without a recipe trains."""
-    sources = list(_taken(launch, script))
+    sources = list(taken(launch, script))
     bases = {source.base_name for source, _ in sources}
     named = _named(sources, launch, script)
     return named._replace(base_name=bases.pop() if len(bases) == 1 and named.class_name is None else None)
@@ -66,7 +66,7 @@ def _flags(launch: Launch, script: TrainingScript | None) -> tuple[str, ...]:
     return (own,) if own and own in launch.arguments else MODEL_FLAGS
 
 
-def _taken(launch: Launch, script: TrainingScript | None) -> Iterator[tuple[ModelSource, bool | None]]:
+def taken(launch: Launch, script: TrainingScript | None) -> Iterator[tuple[ModelSource, bool | None]]:
     """The sources of a script that a launch may use, and whether it surely does; later ones replace earlier ones."""
     sources = script.models if script is not None else ()
     found = [(source, _holds(source, launch, script)) for source in sources]

@@ -47,7 +47,23 @@ def sequence_length(facts: Facts) -> int | None:
     framework = _framework(facts)
     own = framework.lengths if framework is not None else ()
     names = (*own, *_LENGTHS_OF_FRAMEWORKS, *_LENGTHS)
-    return next((length for name in names for value in values(facts, name) if (length := _count(value))), None)
+    given = next((length for name in names for value in values(facts, name) if (length := _count(value))), None)
+    return given if given is not None else _length_of_script(facts)
+
+
+def _length_of_script(facts: Facts) -> int | None:
+    """The length at which the script cuts samples off, else the default of the argument that is called like one."""
+    launch = facts.launch
+    if launch is None or launch.script is None:
+        return None
+    from ds_lint.facts.script_values import argument_of, script_value  # few configs have a script
+
+    script, text = launch.script, launch.script.calls.sample_length
+    found = _count(script_value(text, launch.launch, script)) if text is not None else None
+    if found is not None:
+        return found
+    defaults = [argument_of(name, launch.launch, script) for name in _LENGTHS if name in script.arguments]
+    return _count(defaults[0]) if len(defaults) == 1 else None
 
 
 def first_count(facts: Facts, names: Iterable[str]) -> int | None:
@@ -82,7 +98,21 @@ def attention(facts: Facts) -> str | None:
                 return kind
             if not kind and isinstance(value, str) and value in _AS_TRANSFORMERS:
                 return _AS_TRANSFORMERS[value]
-    return None
+    return _attention_of_script(facts)
+
+
+def _attention_of_script(facts: Facts) -> str | None:
+    """The attention that the script loads the model with, if all loads that a launch may reach agree."""
+    launch = facts.launch
+    if launch is None or launch.script is None:
+        return None
+    from ds_lint.facts.named_model import taken  # few configs have a script
+    from ds_lint.facts.script_values import script_value
+
+    given = {source.attention for source, _ in taken(launch.launch, launch.script)}
+    found = {None if text is None else script_value(text, launch.launch, launch.script) for text in given}
+    name = found.pop() if len(found) == 1 else None
+    return _AS_TRANSFORMERS.get(name) if isinstance(name, str) else None
 
 
 def is_checkpointed(facts: Facts) -> bool | None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.loaded_files import FILE, is_changed, loaded_path
-from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, place
+from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place
 from ds_lint.launches.script_options import is_command, parameter_defaults
 from ds_lint.launches.script_values import constant
 from ds_lint.source.python_names import dotted_name
@@ -47,7 +47,7 @@ class ModelSource(NamedTuple):
     ``class_name`` is that of a class of transformers, None for any other; ``base_name`` then is the one that a class of
     the module is derived from, None if that is not known, or if the class has another model in it. Of several calls
     with the same ``target`` a later one replaces what an earlier one has loaded. ``has_rivals`` says that the target
-    may get a model from elsewhere.
+    may get a model from elsewhere. ``attention`` is the expression of ``attn_implementation``, None if it is not given.
     """
 
     name: str
@@ -57,6 +57,7 @@ class ModelSource(NamedTuple):
     target: str
     has_rivals: bool
     place: CodePlace
+    attention: str | None
 
 
 class SourceReader:
@@ -113,7 +114,49 @@ class SourceReader:
                 target or f"{call.lineno}:{call.col_offset}",
                 has_rivals,
                 place(value if known and isinstance(value, ast.Constant) else call.func),
+                self._attention(call),
             )
+
+    def _attention(self, call: ast.Call) -> str | None:
+        """How a call has attention computed, by the newer argument or the older one; open if a config may say it."""
+        given, older = self._given_as(call, "attn_implementation"), self._given_as(call, "use_flash_attention_2")
+        if given is None and older is not None:
+            return f"'flash_attention_2' if {self.text(older)} else None"
+        if given is not None:
+            return self.text(given)
+        has_config = keyword(call, "config") is not None or dotted_name(call.func).endswith("from_config")
+        is_open = any(one.arg is None and not self._shows(one.value) for one in call.keywords)
+        return _OPEN if is_open or has_config or _TRAINERS.fullmatch(last_name(call)) else None
+
+    def _shows(self, node: ast.expr) -> bool:
+        """Whether all that a dict has is written out."""
+        made = self.trained.meant(node) if not self._is_changed(node) else None
+        if isinstance(made, ast.Call) and dotted_name(made.func) == "dict":
+            return not made.args and all(one.arg is not None for one in made.keywords)
+        return isinstance(made, ast.Dict) and all(key is not None for key in made.keys)
+
+    def _given_as(self, call: ast.Call, name: str) -> ast.expr | None:
+        """The value of a keyword of a call, which a dict that nothing changes may have."""
+        if (given := keyword(call, name)) is not None:
+            return given
+        for one in call.keywords:
+            made = self.trained.meant(one.value) if one.arg is None and not self._is_changed(one.value) else None
+            if isinstance(made, ast.Call) and dotted_name(made.func) == "dict":
+                return keyword(made, name)
+            if isinstance(made, ast.Dict):
+                found = zip(made.keys, made.values, strict=True)
+                return next((value for key, value in found if key is not None and literal(key) == name), None)
+        return None
+
+    def _is_changed(self, node: ast.expr) -> bool:
+        """Whether something is written into the dict of a variable."""
+        for use in self.names.uses.get(dotted_name(node), []):
+            around = self.names.parents.get(use)
+            if isinstance(around, ast.Attribute) or (
+                isinstance(around, ast.Subscript) and isinstance(around.ctx, ast.Store)
+            ):
+                return True
+        return False
 
     def _values(self, node: ast.expr | None) -> list[tuple[ast.expr | None, tuple[tuple[str, bool], ...]]]:
         """An expression, or what a variable gets in several places, each with the conditions there."""

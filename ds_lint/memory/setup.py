@@ -14,6 +14,7 @@ from ds_lint.facts.model import BYTES
 from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import (
+    attention,
     divided,
     doubts,
     handed,
@@ -339,7 +340,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         is_checkpointed=bool(kept)
         if (kept := part.degrees.checkpointed_layers) is not None
         else _is_checkpointed(config),
-        attention=own_arguments.attention(config.facts),
+        attention=attention.of(config),
         adapters=_adapted_layers(config),
         sequence_ranks=sequence_ranks,
         sequences=aligned.samples if aligned is not None else 1,

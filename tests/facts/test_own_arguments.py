@@ -9,14 +9,36 @@ from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.scripts import launches_in
+from ds_lint.launches.training_script import read_training_script
 from ds_lint.source import yaml
 from ds_lint.source.document import Document
 
 LLAMA_FACTORY = "stage: sft\nfinetuning_type: lora\ntemplate: llama3\ndataset: identity\ncutoff_len: 4096\n"
 
+LOADING = """\
+import argparse
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--flash", action="store_true")
+args = parser.parse_args()
+given = {"attn_implementation": "eager"}
+made = dict(attn_implementation="eager")
+changed = {"attn_implementation": "eager"}
+changed["attn_implementation"] = pick()
+model = AutoModelForCausalLM.from_pretrained(LOAD)
+Trainer(model, TrainingArguments("out", deepspeed="ds.json")).train()
+"""
+
 
 def facts_of(flags):
     return Facts(training=training.arguments_of(f"--output_dir out {flags}"))
+
+
+def with_script(text, flags):
+    (launch,) = launches_in(f"torchrun --nproc_per_node 8 train.py {flags}", "run.sh", lambda _: None).launches
+    script, shell = Document("train.py", text, None, []), Document("run.sh", "", None, [])
+    return Facts().with_launch(LaunchFacts(launch, shell, read_training_script(text), script))
 
 
 def with_recipe(text, framework=None):
@@ -120,3 +142,45 @@ def test_the_optimizer_of_a_framework_whose_flags_name_none(command, default):
     (launch,) = launches_in(command, "run.sh", lambda _: None).launches
     facts = Facts().with_launch(LaunchFacts(launch, Document("run.sh", command, None, []), None))
     assert own_arguments.default_of_framework(facts, "optim") is default
+
+
+@pytest.mark.parametrize(
+    ("load", "flags", "kind"),
+    [
+        ("'gpt2', attn_implementation='flash_attention_2'", "", "flash_attention_2"),
+        ("'gpt2', use_flash_attention_2=True", "", "flash_attention_2"),
+        ("'gpt2', use_flash_attention_2=args.flash", "", None),
+        ("'gpt2', attn_implementation='flash_attention_2' if args.flash else 'sdpa'", "--flash", "flash_attention_2"),
+        ("'gpt2', attn_implementation='flash_attention_2' if args.flash else 'sdpa'", "", "sdpa"),
+        ("'gpt2', attn_implementation=pick()", "", None),
+        ("'gpt2', **given", "", "eager"),
+        ("'gpt2', **made", "", "eager"),
+        ("'gpt2', **changed", "", None),
+        ("'gpt2'", "", None),
+    ],
+)
+def test_the_attention_that_a_script_loads_the_model_with(load, flags, kind):
+    assert own_arguments.attention(with_script(LOADING.replace("LOAD", load), flags)) == kind
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags", "length"),
+    [
+        ("tokenizer(text, truncation=True, max_length=512)", "", 512),
+        ("tokenizer.encode(text, truncation='longest_first', max_length=args.block_size)", "", 1024),
+        ("tokenizer(text, truncation=True, max_length=args.block_size)", "--block_size 64", 64),
+        ("tokenizer(text, max_length=512)", "", 1024),  # pads, and cuts nothing off
+        ("tokenizer(text, truncation=cuts(), max_length=512)", "", 1024),
+        (
+            "tokenizer(question, truncation=True, max_length=8)\ntokenizer(answer, truncation=True, max_length=8)",
+            "",
+            1024,
+        ),
+        ("tokenizer(a, truncation=True, max_length=8)\ntokenizer(text_target=b, truncation=True, max_length=4)", "", 8),
+        ("build()", "--block_size $SIZE", None),
+        ("build()", '"$@"', None),
+    ],
+)
+def test_the_length_at_which_a_script_cuts_samples_off(lines, flags, length):
+    text = LOADING.replace("LOAD", "'gpt2'").replace('"--flash", action="store_true"', '"--block_size", default=1024')
+    assert own_arguments.sequence_length(with_script(f"{text}{lines}\n", flags)) == length

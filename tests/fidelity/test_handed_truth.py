@@ -1,16 +1,21 @@
-"""What ds-lint takes of a script's own optimizer and loader of data is what the libraries make of them."""
+"""What ds-lint takes of a script's own optimizer, loader of data and model is what the libraries make of them."""
 
 from __future__ import annotations
 
 import importlib
 
 import pytest
+from installed import measured_with_the_newest
 
 pytest.importorskip("accelerate")
 
+import torch
+import transformers
 from accelerate.data_loader import prepare_data_loader
 from torch.utils.data import DataLoader
+from transformers import AutoConfig
 
+from ds_lint.knowledge import tables
 from ds_lint.memory.handed import NAMES
 
 pytestmark = pytest.mark.fidelity
@@ -33,3 +38,13 @@ def test_accelerate_gives_each_rank_batches_of_the_size_of_the_loader(rank, spli
 @pytest.mark.parametrize(("package", "name"), [one for one in NAMES if one[0] in MODULES])
 def test_a_class_is_where_a_script_imports_it_from(package, name):
     assert any(hasattr(importlib.import_module(module), name) for module in MODULES[package])
+
+
+@measured_with_the_newest
+@pytest.mark.parametrize("model_type", ["bloom", "gemma2", "gpt2", "gpt_oss", "llama", "mt5", "qwen2", "qwen3_moe"])
+def test_a_class_takes_the_attention_of_its_measurement_unasked(model_type):
+    measured = tables.load("activations")["models"][model_type]
+    config = AutoConfig.for_model(model_type, num_hidden_layers=1, n_layer=1, num_layers=1)
+    with torch.device("meta"):
+        model = getattr(transformers, measured["class"])._from_config(config)
+    assert model.config._attn_implementation == measured["attention"]
