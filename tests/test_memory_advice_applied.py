@@ -16,18 +16,20 @@ BATCH = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2}
 PLAIN = {"bf16": {"enabled": True}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-5}}, **BATCH}
 AUTO = {"bf16": {"enabled": "auto"}, **dict.fromkeys(BATCH, "auto")}
 SCRIPT = """\
+import os
 import deepspeed, torch
 from transformers import AutoModelForCausalLM
 from transformers.integrations import HfDeepSpeedConfig
 # first
-model = AutoModelForCausalLM.from_pretrained("model", dtype=torch.bfloat16)
+model = AutoModelForCausalLM.from_pretrained("model", dtype=torch.bfloat16, attn_implementation=os.environ["KIND"])
 # then
 engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config="ds.json")
 """
 TRAINER = """\
+import os
 from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
 args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
-model = AutoModelForCausalLM.from_pretrained("model")
+model = AutoModelForCausalLM.from_pretrained("model", attn_implementation=os.environ["KIND"])
 trainer = Trainer(model=model, args=args)
 """
 FLAGS = {
