@@ -52,16 +52,18 @@ def sequence_length(facts: Facts) -> int | None:
 
 
 def _length_of_script(facts: Facts) -> int | None:
-    """The length at which the script cuts samples off, else the default of the argument that is called like one."""
+    """The length at which the script cuts texts off, else the default of the argument that is called like one.
+
+    Texts that are cut off in several places may be samples, or parts of one.
+    """
     launch = facts.launch
     if launch is None or launch.script is None:
         return None
     from ds_lint.facts.script_values import argument_of, script_value  # few configs have a script
 
-    script, text = launch.script, launch.script.calls.sample_length
-    found = _count(script_value(text, launch.launch, script)) if text is not None else None
-    if found is not None:
-        return found
+    script, lengths = launch.script, launch.script.calls.sample_lengths
+    if lengths:
+        return _count(script_value(lengths[0], launch.launch, script)) if len(lengths) == 1 else None
     defaults = [argument_of(name, launch.launch, script) for name in _LENGTHS if name in script.arguments]
     return _count(defaults[0]) if len(defaults) == 1 else None
 

@@ -10,6 +10,7 @@ from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
     import ast
+    from collections.abc import Iterator
 
     from ds_lint.launches.model_sources import SourceReader
     from ds_lint.source.python_names import ModuleNames
@@ -19,10 +20,11 @@ _METHODS = ("batch_encode_plus", "encode", "encode_plus")
 _OF_ANSWERS = "text_target"  # which only a decoder beside an encoder gets
 
 
-def sample_length(names: ModuleNames, sources: SourceReader) -> str | None:
-    """The only length at which texts are cut off, as an expression; several calls may be parts of one sample."""
-    found = [given for call in names.calls if _cuts_off(call) and (given := keyword(call, "max_length")) is not None]
-    return sources.text(found[0]) if len(found) == 1 else None
+def sample_lengths(names: ModuleNames, sources: SourceReader) -> Iterator[str]:
+    """The lengths at which texts are cut off, as expressions, one for each call."""
+    for call in names.calls:
+        if _cuts_off(call) and (given := keyword(call, "max_length")) is not None:
+            yield sources.text(given)
 
 
 def _cuts_off(call: ast.Call) -> bool:

@@ -23,7 +23,7 @@ from ds_lint.launches.partitioned_shapes import ShapeReader
 from ds_lint.launches.pipelines import pipeline_of
 from ds_lint.launches.prepared_models import prepared_calls
 from ds_lint.launches.recomputation import recomputations
-from ds_lint.launches.sample_lengths import sample_length
+from ds_lint.launches.sample_lengths import sample_lengths
 from ds_lint.launches.script_code import CodePlace, keyword, last_name, literal, place, written
 from ds_lint.launches.script_devices import device_of_rank
 from ds_lint.launches.script_optimizers import handed_optimizers
@@ -121,7 +121,7 @@ class ScriptCalls(NamedTuple):
     ``pipeline`` is where it makes the pipeline that its engine gets, ``model_save`` where the Trainer saves the model.
     ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``has_adapters`` that it may give
     the model adapters. ``advised`` are the calls that advisories ask about. ``model_run`` are the arguments with which
-    it runs its model without training it, ``sample_length`` is where it cuts samples off, as an expression.
+    it runs its model without training it, ``sample_lengths`` are where it cuts texts off, as expressions.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -157,7 +157,7 @@ class ScriptCalls(NamedTuple):
     adapters: tuple[AdapterConfig, ...]
     advised: AdvisedCalls
     model_run: ModelRun | None
-    sample_length: str | None
+    sample_lengths: tuple[str, ...]
 
     @property
     def quantized(self) -> QuantizedLoad | None:
@@ -215,7 +215,7 @@ class _CallReader:
             adapters=tuple(adapter_configs(self.trained, self.sources)),
             advised=self.advised,
             model_run=model_run(self.trained),
-            sample_length=sample_length(self.names, self.sources),
+            sample_lengths=tuple(sample_lengths(self.names, self.sources)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

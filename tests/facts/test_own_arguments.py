@@ -174,7 +174,7 @@ def test_the_attention_that_a_script_loads_the_model_with(load, flags, kind):
         (
             "tokenizer(question, truncation=True, max_length=8)\ntokenizer(answer, truncation=True, max_length=8)",
             "",
-            1024,
+            None,
         ),
         ("tokenizer(a, truncation=True, max_length=8)\ntokenizer(text_target=b, truncation=True, max_length=4)", "", 8),
         ("build()", "--block_size $SIZE", None),
