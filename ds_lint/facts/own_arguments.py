@@ -54,7 +54,8 @@ def sequence_length(facts: Facts) -> int | None:
 def _length_of_script(facts: Facts) -> int | None:
     """The length at which the script cuts texts off, else the default of the argument that is called like one.
 
-    Texts that are cut off in several places may be samples, or parts of one.
+    Texts that are cut off in several places may be samples, or parts of one. Trainers of TRL cut samples off
+    themselves.
     """
     launch = facts.launch
     if launch is None or launch.script is None:
@@ -62,7 +63,7 @@ def _length_of_script(facts: Facts) -> int | None:
     from ds_lint.facts.script_values import argument_of, script_value  # few configs have a script
 
     script, lengths = launch.script, launch.script.calls.sample_lengths
-    if lengths:
+    if lengths and not script.is_configured_by_trl:
         return _count(script_value(lengths[0], launch.launch, script)) if len(lengths) == 1 else None
     defaults = [argument_of(name, launch.launch, script) for name in _LENGTHS if name in script.arguments]
     return _count(defaults[0]) if len(defaults) == 1 else None

@@ -137,16 +137,15 @@ class SourceReader:
 
     def _given_as(self, call: ast.Call, name: str) -> ast.expr | None:
         """The value of a keyword of a call, which a dict that nothing changes may have."""
-        if (given := keyword(call, name)) is not None:
-            return given
+        given = keyword(call, name)
         for one in call.keywords:
             made = self.trained.meant(one.value) if one.arg is None and not self._is_changed(one.value) else None
             if isinstance(made, ast.Call) and dotted_name(made.func) == "dict":
-                return keyword(made, name)
+                given = given or keyword(made, name)
             if isinstance(made, ast.Dict):
                 found = zip(made.keys, made.values, strict=True)
-                return next((value for key, value in found if key is not None and literal(key) == name), None)
-        return None
+                given = given or next((value for key, value in found if key and literal(key) == name), None)
+        return given
 
     def _is_changed(self, node: ast.expr) -> bool:
         """Whether something is written into the dict of a variable."""

@@ -184,3 +184,9 @@ def test_the_attention_that_a_script_loads_the_model_with(load, flags, kind):
 def test_the_length_at_which_a_script_cuts_samples_off(lines, flags, length):
     text = LOADING.replace("LOAD", "'gpt2'").replace('"--flash", action="store_true"', '"--block_size", default=1024')
     assert own_arguments.sequence_length(with_script(f"{text}{lines}\n", flags)) == length
+
+
+def test_a_trainer_of_trl_cuts_samples_off_itself():
+    text = LOADING.replace("TrainingArguments(", "SFTConfig(") + "tokenizer(prompt, truncation=True, max_length=8)\n"
+    text = text.replace("import argparse", "import argparse\nfrom trl import SFTConfig")
+    assert own_arguments.sequence_length(with_script(text.replace("LOAD", "'gpt2'"), "")) is None
