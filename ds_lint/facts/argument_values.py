@@ -66,6 +66,15 @@ def argument(
     return _defaults[release, name]
 
 
+def default_of_class(
+    training: TrainingArguments, knowledge: Knowledge, name: str, of_trl: Callable[[], list[str]]
+) -> Any:
+    """What a class of trl leaves a field of its own at, which TrainingArguments do not have; None if it is given."""
+    default = training.defaults.get(name)
+    found = _of_class(default, training, knowledge, of_trl) if isinstance(default, ClassDefault) else None
+    return None if found in (UNKNOWN, OF_TRANSFORMERS) else found
+
+
 def _of_class(
     default: ClassDefault, training: TrainingArguments, knowledge: Knowledge, of_trl: Callable[[], list[str]]
 ) -> Any:

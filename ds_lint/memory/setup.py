@@ -81,6 +81,7 @@ _NUMBERS = {  # of ``zero_optimization``, by their names in a setup, which has w
     "sub_group": "sub_group_size",
     "hpz": "zero_hpz_partition_size",
 }
+_LENGTHS_OF_TRL = ("max_length", "max_seq_length")  # the newer name and the older one
 _PINNED_BY = "DS_PIN_MEMORY_BACKEND"  # deepspeed/utils/pin_memory.py
 _SHM_OFF = "NCCL_SHM_DISABLE"
 _SWITCHES = {
@@ -336,7 +337,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         accumulation_steps=accumulation_steps,
         micro_batch=config.facts.micro_batch or loaded or micro_batch,
         loads_batches=config.facts.micro_batch is None and loaded is not None,
-        sequence_length=own_arguments.sequence_length(config.facts),
+        sequence_length=_sequence_length(config),
         is_checkpointed=bool(kept)
         if (kept := part.degrees.checkpointed_layers) is not None
         else _is_checkpointed(config),
@@ -378,6 +379,15 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         further=preference.further(config, aligned),
     )
     return found if sharding is None else _with_fsdp(found, sharding, config)
+
+
+def _sequence_length(config: Config) -> int | None:
+    """The tokens of a sample, by default those at which a trainer of trl cuts it off."""
+    given = own_arguments.sequence_length(config.facts)
+    if given is not None:
+        return given
+    defaults = (config.default_of_trl(name) for name in _LENGTHS_OF_TRL)
+    return next((found for found in defaults if isinstance(found, int) and found > 0), None)
 
 
 def _degrees(config: Config, sharding: FsdpSharding | None, work: Untrained | None) -> tuple[Degrees, bool]:

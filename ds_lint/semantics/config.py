@@ -279,6 +279,14 @@ class Config:
 
         return argument(self.facts.training, self.knowledge, name, is_creation=True, of_trl=self._releases_of_trl)
 
+    def default_of_trl(self, name: str) -> Any:
+        """The default that the class of trl has for a field of its own; None if the field is given, or not known."""
+        if self.facts.training is None:
+            return None
+        from ds_lint.facts.argument_values import default_of_class
+
+        return default_of_class(self.facts.training, self.knowledge, name, self._releases_of_trl)
+
     def _releases_of_trl(self) -> list[str]:
         """The releases of trl that the project may use."""
         from ds_lint.knowledge.called_classes import possible_releases  # few scripts have a class of trl
