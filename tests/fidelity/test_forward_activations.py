@@ -22,6 +22,7 @@ from ds_lint.memory import forward, inference
 from ds_lint.memory.forward import ForwardPass
 from ds_lint.memory.setup import TrainingSetup
 from ds_lint.memory.untrained import Untrained
+from tools.activations.forward import describe
 
 STORE = tables.load("forward_activations")
 pytestmark = [
@@ -133,3 +134,9 @@ def test_a_cache_has_the_bytes_that_are_estimated(model_type):
     band = forward.cache({"model_type": model_type, **MODELS[model_type]}, 2, 41, "bf16")
     assert band.is_exact
     assert band.likely == held
+
+
+@pytest.mark.parametrize("model_type", ["gemma2", "opt"])
+def test_a_description_of_today_is_that_of_the_store(model_type):
+    torch.manual_seed(0)
+    assert describe(model_type) == STORE["models"][model_type]

@@ -16,27 +16,17 @@ A model type for which it does not is left out; of training in 32 bit and of ada
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
-import logging
-import re
 import sys
-import warnings
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-import transformers
-
 from tools.activations import kernels, models, trials
+from tools.activations.store import STORE, measured_with, settle, write
 from tools.activations.variants import MODELS, described
 from tools.model_shapes import Family, NotDescribed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-STORE = Path(__file__).parents[2] / "schemas" / "activations.json"
 
 
 def describe(model_type: str, known: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -69,11 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--changed", action="store_true", help="only those that hold something else than they did")
     parser.add_argument("--missing", action="store_true", help="only the variants that the file does not have")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+    settle()
     if not (options.changed or kernels.is_installed()):
         parser.error("install liger-kernel and triton, whose kernels are measured, too")
     nothing: dict[str, Any] = {**measured_with(), "models": {}}
@@ -99,25 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         store |= measured_with()
     write(store)
     return 1 if left_out else 0
-
-
-def measured_with() -> dict[str, str]:
-    """The releases that measure, and the day."""
-    return {
-        "transformers": transformers.__version__,
-        "torch": torch.__version__.partition("+")[0],
-        "peft": metadata.version("peft"),
-        **({"liger": metadata.version("liger-kernel")} if kernels.is_installed() else {}),
-        "measured": dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
-    }
-
-
-def write(store: dict[str, Any]) -> None:
-    """The store with one line for each sum."""
-    store["models"] = dict(sorted(store["models"].items()))
-    text = json.dumps(store, indent=1)
-    text = re.sub(r"\n {6,}(?=\S)|\n {5}(?=[\]}])", " ", text)
-    STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -15,11 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import logging
-import re
 import sys
-import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,8 +24,8 @@ import transformers
 
 from ds_lint.memory.quantities import KEYS, quantities, sizes
 from tools.activations import fit, models
-from tools.activations.__main__ import measured_with
 from tools.activations.step import as_on_a_gpu
+from tools.activations.store import SCHEMAS, measured_with, settle, write
 from tools.activations.timeline import Recorder, Storage, Timeline, on_entry, stacks
 from tools.activations.variants import OFF, PROBES, TRIALS, realistic
 from tools.model_shapes import Family, NotDescribed
@@ -37,8 +33,8 @@ from tools.model_shapes import Family, NotDescribed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STORE = Path(__file__).parents[2] / "schemas" / "forward_activations.json"
-TRAINED = STORE.with_name("activations.json")
+STORE, TRAINED = SCHEMAS / "forward_activations.json", SCHEMAS / "activations.json"
+_NOT_USED = ("peft", "liger")  # by these passes
 PASSES = ("evaluation", "prompt", "token")
 LAYERS = models.LAYERS
 SIZES = 60  # of models for the choice of the moments that can be the highest, beside realistic ones
@@ -187,7 +183,9 @@ def describe(model_type: str) -> dict[str, Any]:
     if f"evaluation {usual}" not in found:
         raise NotDescribed("no evaluation with the usual attention")
     slides = windows(family)
-    return {**models.facts(family), **({"windows": slides} if slides is not None else {}), "variants": found}
+    facts = models.facts(family)
+    del facts["has_rms_norm"]  # norms differ in what they keep for a backward pass
+    return {**facts, **({"windows": slides} if slides is not None else {}), "variants": found}
 
 
 def windows(family: Family) -> dict[str, Any] | None:
@@ -267,12 +265,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="(default: all that the files have)")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    nothing: dict[str, Any] = {**_made_with(), "models": {}}
+    settle()
+    nothing: dict[str, Any] = {**measured_with(_NOT_USED), "models": {}}
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else nothing
     trained = json.loads(TRAINED.read_text(encoding="utf-8"))["models"]
     left_out = 0
@@ -286,23 +280,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             sys.stdout.write(f"{name}: {', '.join(store['models'][name]['variants'])}\n")
         sys.stdout.flush()
-        _write(store)  # with the releases of before: an interrupted run is not done
+        write(store, STORE)  # with the releases of before: an interrupted run is not done
     if not options.names:
-        store |= _made_with()
-    _write(store)
+        store |= measured_with(_NOT_USED)
+    write(store, STORE)
     return 1 if left_out else 0
-
-
-def _made_with() -> dict[str, str]:
-    """The releases that measure; neither adapters nor Liger matter for these passes."""
-    return {name: value for name, value in measured_with().items() if name not in {"peft", "liger"}}
-
-
-def _write(store: dict[str, Any]) -> None:
-    """The store with one line for each sum."""
-    whole = {**store, "models": dict(sorted(store["models"].items()))}
-    text = re.sub(r"\n {6,}(?=\S)|\n {5}(?=[\]}])", " ", json.dumps(whole, indent=1))
-    STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import importlib
 import json
-import logging
 import sys
 import tempfile
-import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,13 +22,13 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from ds_lint.frameworks.trl import METHODS
-from tools.activations.__main__ import measured_with
+from tools.activations.store import SCHEMAS, measured_with, settle
 from tools.activations.timeline import Recorder, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-STORE = Path(__file__).parents[2] / "schemas" / "preference_losses.json"
+STORE = SCHEMAS / "preference_losses.json"
 TRAINERS = ("CPOTrainer", "DPOTrainer", "KTOTrainer", "ORPOTrainer")
 VOCABULARIES, TOKENS = (4000, 8000), (2048, 3072)  # of a sequence: more than the tiles of fused heads have
 BATCH, HIDDEN = 2, 32
@@ -176,9 +173,7 @@ def _samples(name: str, length: int) -> Any:
 def main() -> int:
     """Measure the installed release; 1 if a trainer cannot be measured."""
     trl = importlib.import_module("trl")
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
+    settle()
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"trl": {}}
     failures = 0
     for name in sys.argv[1:] or TRAINERS:
@@ -191,7 +186,7 @@ def main() -> int:
             store["trl"].setdefault(name, {})[trl.__version__] = found
             sys.stdout.write(f"{name} {trl.__version__}: {found} bytes\n")
     own = {"alone": in_fp32(has_reference=False), "with_reference": in_fp32(has_reference=True)}
-    made = {key: value for key, value in measured_with().items() if key not in {"peft", "liger"}}
+    made = measured_with(apart_from=("peft", "liger"))
     text = json.dumps({**made, "trl": dict(sorted(store["trl"].items())), "in_fp32": own}, indent=1)
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
     return 1 if failures else 0

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
-import torch
 import transformers
 
 from ds_lint.memory.activations import variants
 from tools.activations import fit, models
-from tools.activations.__main__ import STORE, write
 from tools.activations.step import measured
+from tools.activations.store import STORE, settle, write
 from tools.activations.variants import MODELS, OFF, described
 from tools.model_shapes import Family, NotDescribed
 
@@ -72,11 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="(default: all that the file has)")
     parser.add_argument("--before", required=True, metavar="RELEASE", help="the next newer release that was measured")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+    settle()
     for name in options.names or json.loads(STORE.read_text(encoding="utf-8"))["models"]:
         store = json.loads(STORE.read_text(encoding="utf-8"))
         known = store["models"][name]
