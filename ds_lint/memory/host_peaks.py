@@ -7,10 +7,10 @@ others. ``tools/resident`` measures it on CPU ranks, where what a GPU would hold
 from __future__ import annotations
 
 from ds_lint.memory import quantized
-from ds_lint.memory.band import NOTHING, Band, exactly
+from ds_lint.memory.band import Band, exactly
 from ds_lint.memory.gradients import gradients
 from ds_lint.memory.partition import share
-from ds_lint.memory.placed import FULL
+from ds_lint.memory.placed import FULL, on_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,26 +26,18 @@ def initializes(setup: TrainingSetup, parts: Parts) -> Band:
     """From the start to the first step: the model is loaded, then ``deepspeed.initialize`` makes its states."""
     begun = {name: part for name, part in parts.items() if name != "optimizer_states"}
     begun["gradients"] = gradients(setup._replace(accumulation_steps=1))  # none are accumulated yet
-    resting = _of_node(setup, {name: part for name, part in parts.items() if name not in _STATES})
-    return resting.plus(_loaded(setup, parts)).at_least(_of_node(setup, begun))
+    resting = on_node({name: part for name, part in parts.items() if name not in _STATES}, setup.ranks_per_node)
+    return resting.plus(_loaded(setup, parts)).at_least(on_node(begun, setup.ranks_per_node))
 
 
 def steps(setup: TrainingSetup, parts: Parts) -> Band:
     """Between and in the steps."""
-    return _of_node(setup, parts)
+    return on_node(parts, setup.ranks_per_node)
 
 
 def saves(setup: TrainingSetup, parts: Parts) -> Band:
     """A save between two steps, of the whole model or of the states of each rank."""
-    return _of_node(setup, parts).plus(_gathered(setup))
-
-
-def _of_node(setup: TrainingSetup, parts: Parts) -> Band:
-    """What the ranks of one node hold of these parts."""
-    found = NOTHING
-    for placed in parts.values():
-        found = found.plus(placed.host.bytes)
-    return found.times(setup.ranks_per_node)
+    return on_node(parts, setup.ranks_per_node).plus(_gathered(setup))
 
 
 def _loaded(setup: TrainingSetup, parts: Parts) -> Band:
@@ -76,7 +68,7 @@ def _loaded_in_partitions(setup: TrainingSetup, parts: Parts) -> Band:
     """
     readers = 1 if setup.rank_0_reads else setup.ranks_per_node
     read = setup.loaded_count * (setup.checkpoint_width or FULL) * readers
-    return _of_node(setup, {"parameters": parts["parameters"]}).plus(Band(0, 0, read))
+    return on_node({"parameters": parts["parameters"]}, setup.ranks_per_node).plus(Band(0, 0, read))
 
 
 def _gathered(setup: TrainingSetup) -> Band:

@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 from ds_lint.memory.band import NOTHING, Band, exactly
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 FULL = 4  # bytes of an element in fp32
 
 
@@ -48,3 +52,11 @@ def amount(elements: float | Band, width: int) -> Amount:
     """So many elements of so many bytes."""
     band = elements if isinstance(elements, Band) else exactly(elements)
     return Amount(band, band.times(width))
+
+
+def on_node(parts: Mapping[str, Placed], ranks: int) -> Band:
+    """The bytes that so many ranks hold of these parts in the memory of their node."""
+    found = NOTHING
+    for placed in parts.values():
+        found = found.plus(placed.host.bytes)
+    return found.times(ranks)

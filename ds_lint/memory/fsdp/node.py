@@ -10,6 +10,7 @@ from __future__ import annotations
 from ds_lint.memory import host
 from ds_lint.memory.band import NOTHING, Band, exactly
 from ds_lint.memory.fsdp.states import most_stepped, sharded, widths
+from ds_lint.memory.placed import on_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,14 +18,6 @@ if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
     Parts = dict[str, Placed]
-
-
-def lasting(setup: TrainingSetup, parts: Parts) -> Band:
-    """What the ranks of one node hold between the steps."""
-    found = NOTHING
-    for placed in parts.values():
-        found = found.plus(placed.host.bytes)
-    return found.times(setup.ranks_per_node)
 
 
 def loads(setup: TrainingSetup, parts: Parts) -> Band:
@@ -49,7 +42,7 @@ def loads(setup: TrainingSetup, parts: Parts) -> Band:
     if sharding.loads_once:  # the others make empty tensors, or map the file (transformers 5), but FSDP 2 copies both
         whole = Band(loaded.least, whole.likely if sharding.version == 2 else loaded.likely, whole.most)
     begun = {name: part for name, part in parts.items() if name != "optimizer_states"}
-    return host.PROCESS.times(ranks).plus(whole).at_least(lasting(setup, begun))
+    return host.PROCESS.times(ranks).plus(whole).at_least(on_node(begun, ranks))
 
 
 def saves(setup: TrainingSetup, parts: Parts) -> Band:

@@ -7,7 +7,7 @@ from ds_lint.memory import host, shared_memory
 from ds_lint.memory.band import NOTHING, exactly
 from ds_lint.memory.fsdp import node, peaks, states
 from ds_lint.memory.peaks import peak
-from ds_lint.memory.placed import Amount, Placed
+from ds_lint.memory.placed import Amount, Placed, on_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def taken(
     moments = peaks.moments(setup, parts, computed, left)
     if setup.is_stand_in:  # whose layers may be others
         moments = {phase: [_widened(one) for one in found] for phase, found in moments.items()}
-    lasting = node.lasting(setup, parts)
+    lasting = on_node(parts, setup.ranks_per_node)
     on_host = {
         "initialization": node.loads(setup, parts),
         "step": lasting,
