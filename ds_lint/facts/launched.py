@@ -357,7 +357,7 @@ class LaunchFacts:
             self.named.class_name,
             self.named.base_name,
         )
-        script = (self.launch.script, None if self.script is None else self.script.calls)
+        script = (self.launch.script, *((self.script.calls, self.script.models) if self.script is not None else ()))
         around = (
             self.launch.launcher,
             self.launch.surroundings,

@@ -7,6 +7,7 @@ known where it runs, leave no record.
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.adapter_config import adapter_configs
@@ -59,6 +60,8 @@ WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that
 # Methods of a partitioned model, and of the Trainer.
 _OF_STAGE_3 = ("_zero3_consolidated_16bit_state_dict", "generate", "save_16bit_model", "save_fp16_model")
 _OF_TRAINER = ("evaluate", "predict", "train")
+# Words with which a script replaces or chooses the attention of a model, and others that look like them.
+_OF_ATTENTION = re.compile(r"attn|flash|sdp|xformers", re.IGNORECASE)
 _BARRIERS = ("deepspeed.comm.barrier", "torch.distributed.barrier")
 _WAITS = "accelerator.wait_for_everyone"
 _DEVICE = "accelerator.device.type"  # where Accelerate trains
@@ -122,6 +125,7 @@ class ScriptCalls(NamedTuple):
     ``chooses_checkpoints`` says that it sets the type of FSDP's checkpoints itself, ``has_adapters`` that it may give
     the model adapters. ``advised`` are the calls that advisories ask about. ``model_run`` are the arguments with which
     it runs its model without training it, ``sample_lengths`` are where it cuts texts off, as expressions.
+    ``names_attention`` says that its text has a word of attention, which it may replace or choose.
     """
 
     loads: tuple[ModelLoad, ...]
@@ -158,6 +162,7 @@ class ScriptCalls(NamedTuple):
     advised: AdvisedCalls
     model_run: ModelRun | None
     sample_lengths: tuple[str, ...]
+    names_attention: bool
 
     @property
     def quantized(self) -> QuantizedLoad | None:
@@ -173,6 +178,7 @@ def read_calls(module: ScriptModule, trained: TrainedNames, sources: SourceReade
 class _CallReader:
     def __init__(self, module: ScriptModule, trained: TrainedNames, sources: SourceReader) -> None:
         self.names = names = trained.names
+        self.text = module.text
         self.trained = trained
         self.sources = sources
         self.imported = imported = module.imported
@@ -216,6 +222,7 @@ class _CallReader:
             advised=self.advised,
             model_run=model_run(self.trained),
             sample_lengths=tuple(sample_lengths(self.names, self.sources)),
+            names_attention=_OF_ATTENTION.search(self.text) is not None,
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from ds_lint.facts import own_arguments
 from ds_lint.knowledge import tables
 from ds_lint.targets.releases import numbers_of
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 
 _SINCE = (5,)  # the release from which classes are as the measured ones; in older ones fewer of them have SDPA
 _IN_FILES = ("attn_implementation", "_attn_implementation")  # of a ``config.json``
-_CHOOSES = re.compile(r"attn|flash|sdp|xformers", re.IGNORECASE)  # in a script that replaces or chooses attention
 
 
 def of(config: Config) -> str | None:
@@ -40,10 +37,10 @@ def _usual(config: Config) -> str | None:
 
 
 def _is_left_alone(launch: LaunchFacts) -> bool:
-    script, document = launch.script, launch.script_document
-    if script is None or document is None or launch.recipe is not None or script.may_run_own_models:
+    script = launch.script
+    if script is None or launch.recipe is not None or launch.framework is not None:
         return False
-    if launch.framework is not None or _CHOOSES.search(document.content) is not None:
+    if script.may_run_own_models or script.calls.names_attention:
         return False
     from ds_lint.facts.named_model import taken  # few configs have a script
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from launched_script import facts_of_script
 
 from ds_lint.facts import Facts, own_arguments, training
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.training_recipe import TrainingRecipe
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.scripts import launches_in
-from ds_lint.launches.training_script import read_training_script
 from ds_lint.source import yaml
 from ds_lint.source.document import Document
 
@@ -33,12 +33,6 @@ Trainer(model, TrainingArguments("out", deepspeed="ds.json")).train()
 
 def facts_of(flags):
     return Facts(training=training.arguments_of(f"--output_dir out {flags}"))
-
-
-def with_script(text, flags):
-    (launch,) = launches_in(f"torchrun --nproc_per_node 8 train.py {flags}", "run.sh", lambda _: None).launches
-    script, shell = Document("train.py", text, None, []), Document("run.sh", "", None, [])
-    return Facts().with_launch(LaunchFacts(launch, shell, read_training_script(text), script))
 
 
 def with_recipe(text, framework=None):
@@ -160,7 +154,7 @@ def test_the_optimizer_of_a_framework_whose_flags_name_none(command, default):
     ],
 )
 def test_the_attention_that_a_script_loads_the_model_with(load, flags, kind):
-    assert own_arguments.attention(with_script(LOADING.replace("LOAD", load), flags)) == kind
+    assert own_arguments.attention(facts_of_script(LOADING.replace("LOAD", load), flags)) == kind
 
 
 @pytest.mark.parametrize(
@@ -183,10 +177,10 @@ def test_the_attention_that_a_script_loads_the_model_with(load, flags, kind):
 )
 def test_the_length_at_which_a_script_cuts_samples_off(lines, flags, length):
     text = LOADING.replace("LOAD", "'gpt2'").replace('"--flash", action="store_true"', '"--block_size", default=1024')
-    assert own_arguments.sequence_length(with_script(f"{text}{lines}\n", flags)) == length
+    assert own_arguments.sequence_length(facts_of_script(f"{text}{lines}\n", flags)) == length
 
 
 def test_a_trainer_of_trl_cuts_samples_off_itself():
     text = LOADING.replace("TrainingArguments(", "SFTConfig(") + "tokenizer(prompt, truncation=True, max_length=8)\n"
     text = text.replace("import argparse", "import argparse\nfrom trl import SFTConfig")
-    assert own_arguments.sequence_length(with_script(text.replace("LOAD", "'gpt2'"), "")) is None
+    assert own_arguments.sequence_length(facts_of_script(text.replace("LOAD", "'gpt2'"), "")) is None

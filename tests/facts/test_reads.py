@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from launched_script import facts_of_script
 
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.reads import Reads, values_at
@@ -68,3 +69,10 @@ def test_that_an_argument_is_there_is_no_reading():
     assert reads.launch.training.given["seed"].origin == "run.sh:1"
     assert len(reads.launch.values) == len(one.values)
     assert reads.names == ()
+
+
+@pytest.mark.parametrize(("word", "are_one"), [("eager", True), ("sdpa", False)])
+def test_scripts_that_load_the_model_in_other_ways_are_not_one(word, are_one):
+    load = "model = AutoModel.from_pretrained('gpt2', attn_implementation='{}')\nTrainer(model).train()\n"
+    first, second = (facts_of_script(load.format(one)).launch.circumstances for one in ("eager", word))
+    assert (first == second) is are_one

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from launched_script import facts_of_script
 from linted import config_of_dict
 
-from ds_lint.facts import Facts, model
-from ds_lint.facts.launched import LaunchFacts
+from ds_lint.facts import model
 from ds_lint.knowledge.keys import Target
-from ds_lint.launches.scripts import launches_in
-from ds_lint.launches.training_script import read_training_script
 from ds_lint.memory import attention
-from ds_lint.source.document import Document
 
 LOAD = "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen2.5-7B')"
 SCRIPT = f"""\
@@ -22,9 +19,7 @@ Trainer(model, TrainingArguments("out", deepspeed="ds.json")).train()
 
 
 def attention_of(text=SCRIPT, name="Qwen/Qwen2.5-7B", release="5.0.0", flags=""):
-    (launch,) = launches_in(f"torchrun --nproc_per_node 8 train.py {flags}", "run.sh", lambda _: None).launches
-    script, shell = Document("train.py", text, None, []), Document("run.sh", "", None, [])
-    facts = Facts().with_launch(LaunchFacts(launch, shell, read_training_script(text), script))
+    facts = facts_of_script(text, flags)
     facts.model = model.load(name)
     return attention.of(config_of_dict({}, stack="trainer", facts=facts, target=Target(transformers=release)))
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from launched_script import facts_of_script
 from linted import config_of_dict
 
-from ds_lint.facts import Facts
-from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.parameter_count import stand_in
-from ds_lint.launches.scripts import launches_in
-from ds_lint.launches.training_script import read_training_script
 from ds_lint.memory import changes, handed, setup
-from ds_lint.source.document import Document
 
 SCRIPT = """\
 import argparse
@@ -38,9 +34,7 @@ ZERO = {"zero_optimization": {"stage": 2}, "bf16": {"enabled": True}, "train_mic
 
 
 def config_of(text=SCRIPT, flags="", stack="accelerate", content=ZERO):
-    (launch,) = launches_in(f"accelerate launch --num_processes 8 train.py {flags}", "run.sh", lambda _: None).launches
-    script, shell = Document("train.py", text, None, []), Document("run.sh", "", None, [])
-    facts = Facts(world_size=8, nodes=1).with_launch(LaunchFacts(launch, shell, read_training_script(text), script))
+    facts = facts_of_script(text, flags, by="accelerate launch --num_processes 8")
     facts.model = stand_in(1_000_000_000)
     return config_of_dict(content, stack=stack, facts=facts)
 

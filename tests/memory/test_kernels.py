@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from launched_script import facts_of_script
 from linted import config_of_dict
 
 from ds_lint.facts import Facts
-from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.training import arguments_of
 from ds_lint.facts.training_recipe import TrainingRecipe
-from ds_lint.launches.scripts import launches_in
-from ds_lint.launches.training_script import read_training_script
 from ds_lint.memory import kernels
 from ds_lint.memory.kernels import Kernels
 from ds_lint.source import yaml
-from ds_lint.source.document import Document
 from ds_lint.targets.pin import Pin
 
 PLAIN, LIGER, UNKNOWN = Kernels("transformers", "logits"), Kernels("liger", "fused"), Kernels(None, None)
@@ -107,11 +104,8 @@ def test_packed_sequences_are_as_long_as_the_longest(recipe, framework, is_packe
     ],
 )
 def test_scripts(line, found):
-    (launch,) = launches_in("deepspeed --num_gpus 8 train.py", "run.sh", lambda _: None).launches
     text = SCRIPT + line + "trainer = Trainer(model, arguments)\ntrainer.train()\n"
-    script, shell = Document("train.py", text, None, []), Document("run.sh", "", None, [])
-    facts = Facts().with_launch(LaunchFacts(launch, shell, read_training_script(text), script))
-    assert kernels.of(config_of_dict({}, stack="trainer", facts=facts)) == found
+    assert kernels.of(config_of_dict({}, stack="trainer", facts=facts_of_script(text))) == found
 
 
 def test_a_config_alone_is_taken_to_use_those_of_transformers():

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from launched_script import facts_of_script
 from linted import config_of_dict
 
-from ds_lint.facts import Facts
-from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.parameter_count import stand_in
-from ds_lint.launches.scripts import launches_in
-from ds_lint.launches.training_script import read_training_script
 from ds_lint.memory import setup
-from ds_lint.source.document import Document
 from ds_lint.targets.pin import Pin
 
 SCRIPT = """\
@@ -23,9 +19,7 @@ CLASSTrainer("Qwen/Qwen2.5-7B", arguments, train_dataset=rows()).train()
 
 def length_of(release, given="", kind="SFT"):
     text = SCRIPT.replace("CLASS", kind).replace("GIVEN", given)
-    (launch,) = launches_in("torchrun --nproc_per_node 8 train.py", "run.sh", lambda _: None).launches
-    script, shell = Document("train.py", text, None, []), Document("run.sh", "", None, [])
-    facts = Facts(world_size=8, nodes=1).with_launch(LaunchFacts(launch, shell, read_training_script(text), script))
+    facts = facts_of_script(text)
     facts.model = stand_in(1_000_000_000)
     pins = {"trl": Pin("trl", f"=={release}", "requirements.txt:1")}
     return setup.of(config_of_dict({}, stack="trainer", facts=facts, pins=pins)).sequence_length
