@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from linted import lint_dict
 
+from ds_lint import __version__
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge import advisories, keys, resources, tables
@@ -58,7 +59,9 @@ def test_a_build_leaves_only_what_is_published(tmp_path):
         subprocess.run(command, cwd=SCHEMAS.parent, check=True, capture_output=True)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".gz", ".whl"]
     wheel = next(tmp_path.glob("*.whl"))
-    assert {"ds_lint/_built.py", "ds_lint/_built_advisories.py"} <= set(zipfile.ZipFile(wheel).namelist())
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"ds_lint/_built.py", "ds_lint/_built_advisories.py"} <= names
+    assert {f"deepspeed_lint-{__version__}.dist-info/licenses/{name}" for name in ("LICENSE", "NOTICE")} <= names
 
 
 def test_a_wheel_knows_by_the_module(built, monkeypatch):

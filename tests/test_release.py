@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from ds_lint import __version__
+from ds_lint.addresses import ORGANISATION, RAW, REPOSITORY
 from tools import release
 
 ROOT = Path(__file__).parent.parent
-HOME = "https://github.com/ds-lint/ds-lint"
 TEMPLATES = ("false-alarm.yml", "missed-problem.yml")
 
 
@@ -41,9 +41,24 @@ def test_a_release_has_a_date(monkeypatch):
 
 def test_a_document_that_pins_another_release_is_found(monkeypatch):
     read = release._text
-    stale = "  - uses: ds-lint/ds-lint@v99.0.0\n"
+    stale = f"  - uses: {ORGANISATION}/ds-lint@v99.0.0\n"
     monkeypatch.setattr(release, "_text", lambda path: stale if str(path) == "docs/ci.md" else read(path))
     assert release.pinned() == {"docs/ci.md": "99.0.0"}
+
+
+def test_a_name_that_the_index_takes_for_another_is_refused(monkeypatch, capsys, tmp_path):
+    index = tmp_path / "index.json"
+    names = ["dslint", "deepspeed", "deepspeed-linter", "Deepspeed.Lint", "deepspeed-l1nt", "deepspeed_lint"]
+    index.write_text(json.dumps({"projects": [{"name": name} for name in names]}), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["release", f"v{__version__}", "--index", str(index)])
+    release.main()
+    (refused,) = (line for line in capsys.readouterr().err.splitlines() if "package index" in line)
+    assert refused == "the package index has deepspeed-l1nt, and refuses deepspeed-lint for it"
+
+
+@pytest.mark.parametrize(("name", "same"), [("ds-lint", "DSL1nt"), ("o.O_0", "000"), ("li-1L", "1111")])
+def test_names_fold_as_in_the_database_of_the_index(name, same):
+    assert release.folded(name) == release.folded(same)
 
 
 def test_one_page_says_what_is_published():
@@ -52,9 +67,9 @@ def test_one_page_says_what_is_published():
         text = path.read_text(encoding="utf-8")
         if path.name in ("install.md", "publishing.md"):
             continue
-        assert "git+https://github.com/ds-lint" not in text, path
+        assert f"git+{REPOSITORY}" not in text, path
         assert not re.search(r"not on (PyPI|the marketplace)|package index does not have", text), path
-        installs = re.search(r"pip[\"']? install [^\n`]*ds-lint|rev: v\d|ds-lint/ds-lint[@/]v\d", text)
+        installs = re.search(r"pip[\"']? install [^\n`]*deepspeed-lint|rev: v\d|/ds-lint[@/]v\d", text)
         assert not installs or "install.md" in text, path
 
 
@@ -73,10 +88,9 @@ def test_links_of_the_readme_work_on_the_package_index(metadata):
     readme = metadata["readme"]["text"]
     links = re.findall(r"(?:\]\(|(?:src|srcset|href)=\"|^\[[^\]]+\]: +)([^)\s\"]+)", readme, re.MULTILINE)
     assert len(links) > 10
-    raw = HOME.replace("github.com", "raw.githubusercontent.com")
     for link in links:
         assert link.startswith(("https://", "#")), link
-        for place in (f"{HOME}/blob/v{__version__}/", f"{raw}/v{__version__}/"):
+        for place in (f"{REPOSITORY}/blob/v{__version__}/", f"{RAW}/v{__version__}/"):
             if link.startswith(place):
                 assert (ROOT / link.removeprefix(place).partition("#")[0]).exists(), link
 
@@ -88,7 +102,7 @@ def test_pictures_of_the_readme_come_from_the_tag():
     rules = re.findall(r"^pattern = '(.*)'\nreplacement = '(.*)'$", pyproject, re.MULTILINE)
     for pattern, replacement in rules:
         text = re.sub(pattern, replacement.replace("$HFPR_VERSION", "1.0"), text)
-    raw, blob = "https://raw.githubusercontent.com/ds-lint/ds-lint/v1.0", f"{HOME}/blob/v1.0"
+    raw, blob = f"{RAW}/v1.0", f"{REPOSITORY}/blob/v1.0"
     assert text == (
         f"![a finding]({raw}/docs/images/a.png) [![b]({raw}/docs/b.png)]({blob}/docs/b.md) [c](#d) [e](https://f.example)"
     )
@@ -112,7 +126,7 @@ def test_workflows_are_given_no_more_than_they_need(name):
         assert "timeout-minutes" in job
         assert "permissions" in job
         writes = {scope for scope, access in job["permissions"].items() if access == "write"}
-        assert writes <= ({"attestations", "id-token", "packages"} if name == "release.yml" else set())
+        assert writes <= ({"attestations", "contents", "id-token", "packages"} if name == "release.yml" else set())
         for step in job["steps"]:
             assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step.get("uses", f"a/b@{'0' * 40}")), step
         secrets = re.findall(r"secrets\.(\w+)", json.dumps(job))
@@ -145,6 +159,5 @@ def test_the_output_that_is_pasted_names_the_release_of_ds_lint(run):
 @pytest.mark.parametrize("path", ["SECURITY.md", "CITATION.cff", "editors/vscode/README.md"])
 def test_links_into_the_repository_lead_to_files(path):
     text = (ROOT / path).read_text(encoding="utf-8")
-    raw = HOME.replace("github.com", "raw.githubusercontent.com")
-    for target in re.findall(rf"(?:{re.escape(HOME)}/(?:blob|tree)|{re.escape(raw)})/[^/]+/([^)\s#]+)", text):
+    for target in re.findall(rf"(?:{re.escape(REPOSITORY)}/(?:blob|tree)|{re.escape(RAW)})/[^/]+/([^)\s#]+)", text):
         assert (ROOT / target).exists(), target

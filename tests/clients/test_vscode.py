@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ds_lint.addresses import RAW, REPOSITORY
 from ds_lint.source import recognition
 
 pytestmark = pytest.mark.client
@@ -145,7 +146,7 @@ def test_the_page_of_the_extension_shows_its_pictures_and_links(extensions):
     """VS Code and the marketplaces load them from the network alone, whatever lies in the package."""
     with zipfile.ZipFile(extensions[0]) as package:
         text = package.read("extension/readme.md").decode() + package.read("extension/changelog.md").decode()
-    home = r"https://(?:github\.com/ds-lint/ds-lint/blob|raw\.githubusercontent\.com/ds-lint/ds-lint)/main/([^#]+)"
+    home = rf"(?:{re.escape(REPOSITORY)}/blob|{re.escape(RAW)})/main/([^#]+)"
     links = re.findall(r"\]\(([^)\s]+)", text)
     assert any(link.endswith(".png") for link in links)
     for link in links:
@@ -262,7 +263,7 @@ def test_a_missing_ds_lint_is_told_and_can_be_installed(seen):
     assert "it is not installed for" in saw["message"]
     assert "Open Settings" in saw["message"]
     assert saw["status"] == "ds-lint"
-    assert "No matching distribution found for ds-lint" in saw["terminal"]
+    assert "No matching distribution found for deepspeed-lint" in saw["terminal"]
 
 
 def test_it_comes_back_when_it_is_there_again(seen):

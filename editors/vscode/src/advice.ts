@@ -15,7 +15,7 @@ export interface Advice {
   readonly untrusted?: boolean;
 }
 
-const REQUIREMENT = "ds-lint[lsp]";
+const REQUIREMENT = "deepspeed-lint[lsp]";
 
 /** What to say when there is nothing to start at all. */
 export function nothingToStart(trusted: boolean): Advice {

@@ -61,5 +61,5 @@ export class Trouble implements Disposable {
 
 /** The page of settings, with ds-lint's alone on it. */
 export async function openSettings(): Promise<void> {
-  await commands.executeCommand("workbench.action.openSettings", "@ext:ds-lint.ds-lint");
+  await commands.executeCommand("workbench.action.openSettings", "@ext:ds-lint.deepspeed-lint");
 }

@@ -15,7 +15,7 @@ test("what is missing is named, with the Python that misses it, and can be insta
   assert.match(said.message, /not installed for \/p\/.venv\/bin\/python \(from .venv in the folder\)/);
   assert.deepEqual(said.install, {
     command: "/p/.venv/bin/python",
-    args: ["-m", "pip", "install", "--upgrade", "ds-lint[lsp]"],
+    args: ["-m", "pip", "install", "--upgrade", "deepspeed-lint[lsp]"],
   });
 });
 
