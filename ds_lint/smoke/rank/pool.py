@@ -26,6 +26,7 @@ from ds_lint.smoke.processes import locks, logs
 from ds_lint.smoke.processes.client import OF_CPU_RANKS, VISIBLE_GPUS, remove_folder
 from ds_lint.smoke.processes.kept_files import kernel_caches
 from ds_lint.smoke.processes.leftovers import end_processes_of, port_of, sweep
+from ds_lint.smoke.rank.libraries import why_not
 from ds_lint.smoke.records import hanging
 from ds_lint.smoke.records.job import EXPORT, REFERENCE, SHARED, WORLD, Evidence, Job
 from ds_lint.smoke.records.messages import IMPORTING, MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
@@ -141,14 +142,9 @@ def _preload(root: str) -> Ready:
         for name in _LATER:
             with contextlib.suppress(Exception):  # not every release has it; what a rank needs of it, the rank imports
                 importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        return Ready(
-            error=f"{error}; a smoke run needs torch, deepspeed, transformers and accelerate in the environment of "
-            f"ds-lint ({sys.executable}): pip install 'ds-lint[smoke]'"
-        )
     except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
         traceback.print_exc()
-        return Ready(error=f"the libraries cannot be imported: {type(error).__name__}: {error}")
+        return Ready(error=why_not(error))
     gc.freeze()  # the collections of the ranks leave the shared pages alone
     gc.enable()
     libraries = {"torch": torch, "deepspeed": deepspeed, "transformers": transformers, "accelerate": accelerate}
