@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ds_lint import __version__
 from tools.documents import blocks, text_of
 
 pytestmark = pytest.mark.client
@@ -110,10 +111,14 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The outputs of the step that installs ds-lint, and the folder of the runner."""
+    """The outputs of the step that installs ds-lint from an index with this release, and the folder of the runner."""
     temporary = tmp_path_factory.mktemp("runner")
+    wheels = tmp_path_factory.mktemp("wheels")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
     runner = Runner(temporary, temporary)
-    done = runner.run("Install ds-lint")
+    found = " ".join(filter(None, [str(wheels), os.environ.get("PIP_FIND_LINKS")]))
+    done = runner.run("Install ds-lint", PIP_FIND_LINKS=found)
     assert done.returncode == 0, done.stderr
     return temporary, runner.outputs
 
@@ -224,14 +229,34 @@ def test_what_trains_is_installed_with_torch_for_cpus(runner, tmp_path):
     assert runner.run("Install what trains", PROGRAMS=programs, RUNNER_TEMP=str(tmp_path)).returncode == 0
     calls = (tmp_path / "calls").read_text().splitlines()
     assert "--index-url=https://download.pytorch.org/whl/cpu" in calls
-    assert calls.index("torch") < calls.index(f"{ROOT}[smoke]")
+    assert calls.index("torch") < calls.index("deepspeed-lint[smoke]")
     assert (tmp_path / "ds-lint-smoke.txt").read_text().split() == ["deepspeed==0.16.9", "transformers<5"]
     (tmp_path / "calls").unlink()
-    runner.inputs |= {"version": "0.1.0", "torch-index": ""}
+    runner.inputs |= {"torch-index": ""}
     runner.run("Install what trains", PROGRAMS=programs, RUNNER_TEMP=str(tmp_path))
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert "ds-lint[smoke]==0.1.0" in calls
     assert not any("index-url" in call for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("version", "package"),
+    [
+        ("", ["--only-binary=deepspeed-lint", f"deepspeed-lint=={__version__}"]),
+        ("0.0.9", ["--only-binary=deepspeed-lint", "deepspeed-lint==0.0.9"]),
+        ("source", [str(ROOT)]),
+    ],
+)
+def test_the_wheel_of_the_release_is_installed_unless_the_source_is_asked_for(tmp_path, version, package):
+    runner = Runner(tmp_path, tmp_path)
+    runner.inputs["version"] = version
+    programs = pretend_python(runner)
+    # Makes an environment that has it as its Python.
+    (programs / "python3").write_text('#!/bin/sh\nmkdir -p "$3/bin" && cp "${0%3}" "$3/bin/python"\n')
+    (programs / "python3").chmod(0o755)
+    done = runner.run("Install ds-lint", PATH=f"{programs}{os.pathsep}{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "calls").read_text().splitlines()[-len(package) :] == package
+    assert runner.outputs["install"]["programs"] == f"{tmp_path}/ds-lint/bin"
 
 
 @pytest.mark.fidelity
@@ -330,6 +355,29 @@ def test_the_distributions(accepted_by, program, tmp_path):
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"CITATION.cff", "SECURITY.md", "README.md", "tests/conftest.py", "tools/built.py"} <= names
+
+
+RENDER = """
+import sys
+from rattler_build import Stage0Recipe
+(variant,) = Stage0Recipe.from_file(sys.argv[1]).render()
+print(variant.recipe.package.name, variant.recipe.package.version, variant.recipe.build.noarch)
+"""
+
+
+def test_the_recipe_for_conda(program, tmp_path):
+    """It is rendered; what would be built from it is on the index only after a release."""
+    python = program("bin/python")
+    if subprocess.run([python, "-c", "import rattler_build"], capture_output=True, check=False).returncode:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("there is no rattler_build; tools/clients installs it")
+    recipe = ROOT / "packaging" / "conda" / "recipe.yaml"
+    done = subprocess.run([python, "-c", RENDER, recipe], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["deepspeed-lint", __version__, "python"], "")
+    wrong = tmp_path / "recipe.yaml"
+    wrong.write_text(recipe.read_text(encoding="utf-8").replace("noarch: python", "noarch: pythons"), encoding="utf-8")
+    assert (
+        subprocess.run([python, "-c", RENDER, wrong], capture_output=True, check=False).returncode != 0
+    )  # it does look
 
 
 def test_the_pipeline_for_azure_of_the_documentation(accepted_by, block):
