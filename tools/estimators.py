@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
+from ds_lint.footprint import setup
+from ds_lint.footprint.estimate import estimate
 from ds_lint.knowledge.keys import knowledge
-from ds_lint.memory import setup
-from ds_lint.memory.estimate import estimate
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
@@ -39,7 +39,7 @@ from ds_lint.source import documents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.memory.estimate import Estimate
+    from ds_lint.footprint.estimate import Estimate
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "memory-compared.md"

@@ -54,7 +54,7 @@ def describe(model_type: str) -> dict[str, Any]:
 
 
 def _of_case(model_type: str, *, is_tied: bool) -> dict[str, Any]:
-    from ds_lint.memory.quantities import sizes
+    from ds_lint.footprint.quantities import sizes
 
     rules: dict[str, set[tuple[int, str]]] = {}
     whole: set[str] = set()

@@ -1,6 +1,6 @@
 """Rules about what a run holds in the memory of GPUs and hosts (DS85x).
 
-They compare the bands of ``ds_lint/memory`` with the facts: what the least exceeds fails, what the likely exceeds may.
+They compare the bands of ``ds_lint/footprint`` with the facts: what the least exceeds fails, the likely may fail.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from dataclasses import KW_ONLY
 
-    from ds_lint.memory.advice import Advice
-    from ds_lint.memory.band import Band
-    from ds_lint.memory.certainty import Needs
-    from ds_lint.memory.loading import LoadedModel
-    from ds_lint.memory.peaks import Peak
+    from ds_lint.footprint.advice import Advice
+    from ds_lint.footprint.band import Band
+    from ds_lint.footprint.certainty import Needs
+    from ds_lint.footprint.loading import LoadedModel
+    from ds_lint.footprint.peaks import Peak
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
@@ -39,7 +39,7 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
     gpu = config.facts.gpu
     if gpu is None or config.section(ZERO) is None:
         return
-    from ds_lint.memory import certainty
+    from ds_lint.footprint import certainty
 
     found = certainty.of_gpu_without_offload(config)
     if found is None or found.gpu_bytes.most > gpu.least_memory:
@@ -70,7 +70,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     memory = config.facts.host_memory
     if memory is None:
         return
-    from ds_lint.memory import certainty
+    from ds_lint.footprint import certainty
 
     needs = certainty.of_host(config)
     if needs is None or not _offloads_to_host(needs):
@@ -103,7 +103,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
     gpu = config.facts.gpu
     if gpu is None:
         return
-    from ds_lint.memory import certainty
+    from ds_lint.footprint import certainty
 
     needs = certainty.of_gpu(config)
     shortage = _shortage(needs, gpu.memory, _gpu_peak) if needs is not None else None
@@ -155,7 +155,7 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     memory = config.facts.host_memory
     if memory is None or config.facts.launch is None:
         return
-    from ds_lint.memory import loading
+    from ds_lint.footprint import loading
 
     loaded = loading.on_each_rank(config)
     if loaded is None or loaded.node_bytes <= memory or config.facts.model is None:
@@ -269,7 +269,7 @@ def _advice(config: Config, needs: Needs) -> list[Advice]:
     if config.world_size is None or (config.facts.nodes is None and config.world_size > 1):
         return []
     from ds_lint.checks.acceptance import rejections
-    from ds_lint.memory.applied import advised
+    from ds_lint.footprint.applied import advised
 
     return advised(config, needs.trained.setup, rejections, most=_SHOWN)
 

@@ -404,7 +404,7 @@ class TensorParallel(TypedDict):
     models: dict[str, TensorParallelModel]
 
 
-ActivationForm = dict[str, float]  # bytes of each quantity of ds_lint/memory/quantities.py
+ActivationForm = dict[str, float]  # bytes of each quantity of ds_lint/footprint/quantities.py
 
 
 class ActivationVariant(TypedDict):

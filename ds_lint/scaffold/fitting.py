@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.facts import training
-from ds_lint.memory import setup
-from ds_lint.memory.capacity import capacity
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.sweep import COMBINATIONS
+from ds_lint.footprint import setup
+from ds_lint.footprint.capacity import capacity
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.sweep import COMBINATIONS
 from ds_lint.scaffold import composition
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.facts import Facts
+    from ds_lint.footprint.capacity import Bound
+    from ds_lint.footprint.estimate import Estimate
     from ds_lint.knowledge.keys import Knowledge
-    from ds_lint.memory.capacity import Bound
-    from ds_lint.memory.estimate import Estimate
     from ds_lint.scaffold.composition import Purpose
 
 _LARGEST_MICRO_BATCH = 64  # beyond which a GPU computes hardly faster

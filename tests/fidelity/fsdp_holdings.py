@@ -20,14 +20,14 @@ from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import setup
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.kernels import Kernels
+from ds_lint.footprint import setup
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.kernels import Kernels
 from ds_lint.source import documents
 
 if TYPE_CHECKING:
-    from ds_lint.memory.estimate import Estimate
-    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.footprint.estimate import Estimate
+    from ds_lint.footprint.setup import TrainingSetup
 
 PROGRAM = Path(__file__).parent / "programs" / "fsdp_held.py"
 LAYERED = {"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP"}

@@ -15,13 +15,13 @@ from ds_lint.facts.lora import Adapters
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import host, partition, setup, states
-from ds_lint.memory.band import exactly
-from ds_lint.memory.placed import Placed
+from ds_lint.footprint import host, partition, setup, states
+from ds_lint.footprint.band import exactly
+from ds_lint.footprint.placed import Placed
 from ds_lint.source import documents
 
 if TYPE_CHECKING:
-    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.footprint.setup import TrainingSetup
 
 Elements = dict[str, int]  # by dtype
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}

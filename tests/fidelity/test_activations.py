@@ -22,9 +22,9 @@ from installed import INSTALLED
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
+from ds_lint.footprint.activations import AdaptedLayers, Pass, activations
+from ds_lint.footprint.quantities import KEYS, quantities, sizes
 from ds_lint.knowledge import tables
-from ds_lint.memory.activations import AdaptedLayers, Pass, activations
-from ds_lint.memory.quantities import KEYS, quantities, sizes
 
 STORE = tables.load("activations")
 MEASURED = STORE["models"]

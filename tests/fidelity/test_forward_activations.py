@@ -17,11 +17,11 @@ from installed import INSTALLED
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ds_lint.footprint import forward, inference
+from ds_lint.footprint.forward import ForwardPass
+from ds_lint.footprint.setup import TrainingSetup
+from ds_lint.footprint.untrained import Untrained
 from ds_lint.knowledge import tables
-from ds_lint.memory import forward, inference
-from ds_lint.memory.forward import ForwardPass
-from ds_lint.memory.setup import TrainingSetup
-from ds_lint.memory.untrained import Untrained
 from tools.activations.forward import describe
 
 STORE = tables.load("forward_activations")

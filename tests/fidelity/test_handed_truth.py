@@ -15,8 +15,8 @@ from accelerate.data_loader import prepare_data_loader
 from torch.utils.data import DataLoader
 from transformers import AutoConfig
 
+from ds_lint.footprint.handed import NAMES
 from ds_lint.knowledge import tables
-from ds_lint.memory.handed import NAMES
 
 pytestmark = pytest.mark.fidelity
 MODULES = {

@@ -11,8 +11,8 @@ from ranks import run
 
 from ds_lint.facts.shapes import in_order, kinds
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory.live import live_parameters
-from ds_lint.memory.setup import TrainingSetup
+from ds_lint.footprint.live import live_parameters
+from ds_lint.footprint.setup import TrainingSetup
 
 pytestmark = [pytest.mark.fidelity, pytest.mark.long]
 

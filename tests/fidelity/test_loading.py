@@ -21,9 +21,9 @@ from installed import INSTALLED
 from ds_lint.facts import Facts
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import Model
+from ds_lint.footprint import loading
 from ds_lint.launches.scripts import launches_in
 from ds_lint.launches.training_script import read_training_script
-from ds_lint.memory import loading
 from ds_lint.source.document import Document
 
 pytestmark = [pytest.mark.fidelity, pytest.mark.long]

@@ -14,7 +14,7 @@ pytest.importorskip("accelerate")
 from fsdp_holdings import begun_of, case, differences, measured, step_of
 from installed import measured_with_the_newest
 
-from ds_lint.memory.fsdp import passes, shares, states
+from ds_lint.footprint.fsdp import passes, shares, states
 
 if TYPE_CHECKING:
     from fsdp_holdings import FsdpCase

@@ -19,10 +19,10 @@ from ranks import run
 
 from ds_lint.facts import Facts, tensors
 from ds_lint.facts.model import Model
-from ds_lint.memory import partition, pipeline, setup, states
-from ds_lint.memory.activations import Pass, activations
-from ds_lint.memory.parallel_activations import in_parallel
-from ds_lint.memory.shared import Shared
+from ds_lint.footprint import partition, pipeline, setup, states
+from ds_lint.footprint.activations import Pass, activations
+from ds_lint.footprint.parallel_activations import in_parallel
+from ds_lint.footprint.shared import Shared
 from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]

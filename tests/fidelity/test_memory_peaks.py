@@ -19,17 +19,17 @@ from ranks import ROOT
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.facts.tensors import Tensor
+from ds_lint.footprint import partition, setup
+from ds_lint.footprint.band import total
+from ds_lint.footprint.estimate import estimate
 from ds_lint.knowledge import keys
-from ds_lint.memory import partition, setup
-from ds_lint.memory.band import total
-from ds_lint.memory.estimate import estimate
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
 
 if TYPE_CHECKING:
-    from ds_lint.memory.band import Band
-    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.footprint.band import Band
+    from ds_lint.footprint.setup import TrainingSetup
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

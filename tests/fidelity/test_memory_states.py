@@ -17,8 +17,8 @@ pytest.importorskip("deepspeed")
 
 from holdings import MODELS, Case, differences, is_exact, measure, measure_most, setup_of
 
-from ds_lint.memory import gradients, parameters, partition, states
-from ds_lint.memory.band import exactly, total
+from ds_lint.footprint import gradients, parameters, partition, states
+from ds_lint.footprint.band import exactly, total
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

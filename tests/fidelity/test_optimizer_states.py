@@ -16,8 +16,8 @@ from transformers import Adafactor
 from transformers.training_args import OptimizerNames
 
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import optimizers
-from ds_lint.memory.setup import Offload, TrainingSetup
+from ds_lint.footprint import optimizers
+from ds_lint.footprint.setup import Offload, TrainingSetup
 from ds_lint.smoke.standins import ops
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]

@@ -21,7 +21,7 @@ from ds_lint.facts import Facts
 from ds_lint.facts.lora import Adapters
 from ds_lint.facts.model import Model
 from ds_lint.facts.packed_weights import parsed
-from ds_lint.memory import quantized, setup
+from ds_lint.footprint import quantized, setup
 from ds_lint.source import documents
 from tools.activations.timeline import record
 

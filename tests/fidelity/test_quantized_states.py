@@ -17,8 +17,8 @@ pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed; its b
 
 from holdings import WIDTHS, Case, differences, measure, measure_most
 
+from ds_lint.footprint import quantized
 from ds_lint.knowledge import tables
-from ds_lint.memory import quantized
 from tools import quantized_layers
 
 pytestmark = [pytest.mark.fidelity, pytest.mark.long, measured_with_the_newest]

@@ -19,7 +19,7 @@ from ranks import run
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
-from ds_lint.memory import host, setup, states
+from ds_lint.footprint import host, setup, states
 
 pytestmark = pytest.mark.fidelity
 

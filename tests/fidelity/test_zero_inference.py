@@ -9,10 +9,10 @@ from ranks import run
 from test_live_parameters import BUCKETS, CLASSES, GPT2, LLAMA, jobs, setup_of
 
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory.inference import without_training
-from ds_lint.memory.live import live_parameters
-from ds_lint.memory.parameters import parameters
-from ds_lint.memory.untrained import Untrained
+from ds_lint.footprint.inference import without_training
+from ds_lint.footprint.live import live_parameters
+from ds_lint.footprint.parameters import parameters
+from ds_lint.footprint.untrained import Untrained
 
 pytestmark = [pytest.mark.fidelity, pytest.mark.long]
 

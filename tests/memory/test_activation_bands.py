@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from newest import NEWEST
 
+from ds_lint.footprint.activations import AdaptedLayers, Pass, activations
+from ds_lint.footprint.quantities import KEYS, quantities, sizes
 from ds_lint.knowledge import tables
-from ds_lint.memory.activations import AdaptedLayers, Pass, activations
-from ds_lint.memory.quantities import KEYS, quantities, sizes
 
 LLAMA_8B = {
     "model_type": "llama",

@@ -7,8 +7,8 @@ from launched_script import facts_of_script
 from linted import config_of_dict
 
 from ds_lint.facts import model
+from ds_lint.footprint import attention
 from ds_lint.knowledge.keys import Target
-from ds_lint.memory import attention
 
 LOAD = "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen2.5-7B')"
 SCRIPT = f"""\

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ds_lint.facts import Facts, gpu
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory.capacity import capacity
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.setup import TrainingSetup
+from ds_lint.footprint.capacity import capacity
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.setup import TrainingSetup
 
 GIB = 2**30
 

@@ -7,8 +7,8 @@ from linted import config_of_dict
 from ds_lint.facts import Facts
 from ds_lint.facts.parameter_count import stand_in
 from ds_lint.facts.training import arguments_of
-from ds_lint.memory import setup
-from ds_lint.memory.estimate import estimate
+from ds_lint.footprint import setup
+from ds_lint.footprint.estimate import estimate
 
 ZERO_3 = {"zero_optimization": {"stage": 3}, "bf16": {"enabled": True}, "train_micro_batch_size_per_gpu": 1}
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import forward, inference
-from ds_lint.memory.activations import Pass, activations
-from ds_lint.memory.aligned_loss import with_loss
-from ds_lint.memory.band import NOTHING, Band, exactly
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.forward import ForwardPass
-from ds_lint.memory.setup import TrainingSetup
-from ds_lint.memory.untrained import Untrained
+from ds_lint.footprint import forward, inference
+from ds_lint.footprint.activations import Pass, activations
+from ds_lint.footprint.aligned_loss import with_loss
+from ds_lint.footprint.band import NOTHING, Band, exactly
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.forward import ForwardPass
+from ds_lint.footprint.setup import TrainingSetup
+from ds_lint.footprint.untrained import Untrained
 
 LLAMA = {
     "model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.amounts import GIB
+from ds_lint.footprint.allowance import allowance
+from ds_lint.footprint.band import NOTHING, Band
 from ds_lint.knowledge import tables
-from ds_lint.memory.allowance import allowance
-from ds_lint.memory.band import NOTHING, Band
 
 
 def test_one_rank_has_no_buffers_of_communication():

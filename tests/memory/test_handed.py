@@ -7,7 +7,7 @@ from launched_script import facts_of_script
 from linted import config_of_dict
 
 from ds_lint.facts.parameter_count import stand_in
-from ds_lint.memory import changes, handed, setup
+from ds_lint.footprint import changes, handed, setup
 
 SCRIPT = """\
 import argparse

@@ -9,8 +9,8 @@ from linted import config_of_dict
 from ds_lint.facts import Facts
 from ds_lint.facts.training import arguments_of
 from ds_lint.facts.training_recipe import TrainingRecipe
-from ds_lint.memory import kernels
-from ds_lint.memory.kernels import Kernels
+from ds_lint.footprint import kernels
+from ds_lint.footprint.kernels import Kernels
 from ds_lint.source import yaml
 from ds_lint.targets.pin import Pin
 

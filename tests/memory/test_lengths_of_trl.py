@@ -7,7 +7,7 @@ from launched_script import facts_of_script
 from linted import config_of_dict
 
 from ds_lint.facts.parameter_count import stand_in
-from ds_lint.memory import setup
+from ds_lint.footprint import setup
 from ds_lint.targets.pin import Pin
 
 SCRIPT = """\

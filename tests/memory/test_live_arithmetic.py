@@ -6,10 +6,10 @@ import pytest
 
 from ds_lint.facts.shapes import in_order, kinds
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory.band import NOTHING, Band
-from ds_lint.memory.live import live_parameters, modules
-from ds_lint.memory.partition import persistent
-from ds_lint.memory.setup import Offload, TrainingSetup
+from ds_lint.footprint.band import NOTHING, Band
+from ds_lint.footprint.live import live_parameters, modules
+from ds_lint.footprint.partition import persistent
+from ds_lint.footprint.setup import Offload, TrainingSetup
 
 TENSORS = (
     Tensor("embed.weight", 5000),

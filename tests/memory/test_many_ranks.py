@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import partition
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.setup import TrainingSetup
+from ds_lint.footprint import partition
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.setup import TrainingSetup
 
 SIZES = (("embed.weight", 97), ("layers.0.w", 16), ("layers.0.norm.weight", 3), ("layers.1.w", 40), ("h.1.bias", 7))
 TENSORS = tuple(Tensor(name, size) for name, size in SIZES)

@@ -7,10 +7,10 @@ from linted import config_of_dict
 
 from ds_lint.facts import Facts
 from ds_lint.facts.parameter_count import stand_in
-from ds_lint.memory import setup
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.open_facts import open_facts
-from ds_lint.memory.untrained import Untrained
+from ds_lint.footprint import setup
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.open_facts import open_facts
+from ds_lint.footprint.untrained import Untrained
 
 CONFIG = {
     "bf16": {"enabled": True},

@@ -10,12 +10,12 @@ from linted import config_of_dict
 
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
-from ds_lint.memory import setup
-from ds_lint.memory.changes import checkpointing, more_ranks, stage_2, stage_3
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.parallelism import Degrees, degrees
-from ds_lint.memory.pipeline import stages
-from ds_lint.memory.sweep import sweep
+from ds_lint.footprint import setup
+from ds_lint.footprint.changes import checkpointing, more_ranks, stage_2, stage_3
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.parallelism import Degrees, degrees
+from ds_lint.footprint.pipeline import stages
+from ds_lint.footprint.sweep import sweep
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 11008,

@@ -8,9 +8,9 @@ import pytest
 
 from ds_lint.facts.parameter_count import stand_in
 from ds_lint.facts.tensors import Tensor, of
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.setup import Offload, TrainingSetup
-from ds_lint.memory.sweep import CPU, OPTIMIZER_ON_NVME, PARAMETERS_ON_NVME
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.setup import Offload, TrainingSetup
+from ds_lint.footprint.sweep import CPU, OPTIMIZER_ON_NVME, PARAMETERS_ON_NVME
 
 MODEL = stand_in(10**9)
 TENSORS = tuple(of(MODEL))

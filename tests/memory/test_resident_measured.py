@@ -13,11 +13,11 @@ import pytest
 
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
+from ds_lint.footprint import host, setup, shared_memory
+from ds_lint.footprint.band import Band
+from ds_lint.footprint.estimate import estimate
 from ds_lint.knowledge import keys
 from ds_lint.linter.choice import choose
-from ds_lint.memory import host, setup, shared_memory
-from ds_lint.memory.band import Band
-from ds_lint.memory.estimate import estimate
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents

@@ -6,9 +6,9 @@ The model is the small Llama of tests/fidelity/holdings.py.
 from __future__ import annotations
 
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import states
-from ds_lint.memory.placed import Placed, amount
-from ds_lint.memory.setup import TrainingSetup
+from ds_lint.footprint import states
+from ds_lint.footprint.placed import Placed, amount
+from ds_lint.footprint.setup import TrainingSetup
 
 EMBEDDING, NORM = 97 * 40, 40
 LAYER = [40 * 40, 20 * 40, 20 * 40, 40 * 40, *[40 * 70] * 3, NORM, NORM]

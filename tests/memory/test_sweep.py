@@ -8,11 +8,11 @@ import pytest
 
 from ds_lint.facts.parameter_count import stand_in
 from ds_lint.facts.tensors import of
-from ds_lint.memory import largest
-from ds_lint.memory.capacity import Capacity
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.setup import TrainingSetup
-from ds_lint.memory.sweep import fastest, sweep
+from ds_lint.footprint import largest
+from ds_lint.footprint.capacity import Capacity
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.setup import TrainingSetup
+from ds_lint.footprint.sweep import fastest, sweep
 
 GIB = 2**30
 

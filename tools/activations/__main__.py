@@ -8,7 +8,7 @@
 Run it in an environment that has torch, transformers, peft, Liger and Triton, on the CPU. For each model type and
 each way to train, small models with sizes by chance take one step each, and every storage is noted as it comes and
 goes. What is live at each moment of the step is a sum of bytes for each of the quantities of
-``ds_lint/memory/quantities.py``; the moments that are the highest for some realistic size are written, and what a
+``ds_lint/footprint/quantities.py``; the moments that are the highest for some realistic size are written, and what a
 further layer adds. What is found has to give the peak of further models, with other sizes and numbers of layers.
 A model type for which it does not is left out; of training in 32 bit and of adapters, only the variant is.
 """

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import transformers
 
-from ds_lint.memory.quantities import KEYS, quantities, sizes
+from ds_lint.footprint.quantities import KEYS, quantities, sizes
 from tools.activations import fit, models
 from tools.activations.step import as_on_a_gpu
 from tools.activations.store import SCHEMAS, measured_with, settle, write

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import transformers
 
-from ds_lint.memory.quantities import KEYS, quantities, sizes
+from ds_lint.footprint.quantities import KEYS, quantities, sizes
 from tools.activations import kernels
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import transformers
 
-from ds_lint.memory.activations import variants
+from ds_lint.footprint.activations import variants
 from tools.activations import fit, models
 from tools.activations.step import measured
 from tools.activations.store import STORE, settle, write

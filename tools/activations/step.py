@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ds_lint.memory.quantities import KEYS
+from ds_lint.footprint.quantities import KEYS
 from tools.activations import kernels, models
 from tools.activations.timeline import Timeline, record
 

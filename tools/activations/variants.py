@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.memory.quantities import quantities
+from ds_lint.footprint.quantities import quantities
 from tools.activations import fit, models
 from tools.activations.step import measured
 from tools.model_shapes import Family, NotDescribed

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts import Facts
 from ds_lint.facts.lora import Adapters
 from ds_lint.facts.model import Model
+from ds_lint.footprint import setup as training_setup
+from ds_lint.footprint.band import NOTHING
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.kernels import Kernels
 from ds_lint.knowledge import keys
 from ds_lint.linter.choice import choose
-from ds_lint.memory import setup as training_setup
-from ds_lint.memory.band import NOTHING
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.kernels import Kernels
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
-    from ds_lint.memory.estimate import Estimate
+    from ds_lint.footprint.estimate import Estimate
     from tools.gpu.setting import Result
 
 # The phases that are measured, each with the phase of an estimate that is to cover it.

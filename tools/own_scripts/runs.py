@@ -30,7 +30,7 @@ BARE = Path(__file__).parent / "bare"
 PROGRAMS = {
     "accelerate": "accelerate.commands.accelerate_cli:main",
     "deepspeed": "deepspeed.launcher.runner:main",
-    "ds-lint": "ds_lint.cli:main",
+    "ds-lint": "ds_lint.cli:console",
     "llamafactory-cli": "llamafactory.cli:main",
     "torchrun": "torch.distributed.run:main",
     "trl": "trl.cli:main",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tools.published.runs import band
 
 if TYPE_CHECKING:
-    from ds_lint.memory.band import Band
+    from ds_lint.footprint.band import Band
     from tools.published.runs import PublishedRun
 
 FAR = 0.15  # of what was measured, beyond which the likely figure is far from it

@@ -13,16 +13,16 @@ import tomllib
 
 from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.facts import Sources
-from ds_lint.memory import setup as setups
-from ds_lint.memory.estimate import estimate
+from ds_lint.footprint import setup as setups
+from ds_lint.footprint.estimate import estimate
 from ds_lint.session.options import Options
 from ds_lint.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.memory.band import Band
-    from ds_lint.memory.estimate import Estimate
+    from ds_lint.footprint.band import Band
+    from ds_lint.footprint.estimate import Estimate
 
 STORE = Path(__file__).parent / "measurements.toml"
 UNITS = {"GiB": 2**30, "GB": 10**9}

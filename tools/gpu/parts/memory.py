@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from ds_lint.memory.band import Band
-    from ds_lint.memory.estimate import Estimate
+    from ds_lint.footprint.band import Band
+    from ds_lint.footprint.estimate import Estimate
     from tools.gpu.forks import Forks
     from tools.gpu.setting import Result
 
