@@ -5,29 +5,29 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import re
-import shutil
-import subprocess
 from html import unescape
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import pytest
+from page_layout import CHROMIUM, measured
 
+from ds_lint import __version__
 from ds_lint.commands.parser import parse
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory.answer import Answer
-from ds_lint.memory.band import Band, exactly
-from ds_lint.memory.capacity import Capacity
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.setup import Offload, TrainingSetup
-from ds_lint.memory.sweep import sweep
+from ds_lint.footprint.answer import Answer
+from ds_lint.footprint.band import Band, exactly
+from ds_lint.footprint.capacity import Capacity
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.setup import Offload, TrainingSetup
+from ds_lint.footprint.sweep import sweep
 from ds_lint.output import kind_colours, memory_blocks, memory_page, memory_plot, memory_png, memory_svg, memory_table
+from ds_lint.output.axis import scale_of
 from ds_lint.output.terminal import Terminal
 from ds_lint.output.text import width_of
 
 GIB = 2**30
 SVG = "{http://www.w3.org/2000/svg}"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SETUP = TrainingSetup(
     tuple(Tensor(f"layers.{layer}.weight", 2**24) for layer in range(64)),
     ranks=8, nodes=1, stage=2, architecture={}, optimizer_offload=Offload("cpu"),
@@ -97,7 +97,7 @@ def with_bands(answer, *bands, **capacity):
     ],
 )
 def test_ticks_are_round_numbers(longest, labels):
-    scale = memory_plot.Scale(longest, memory_plot._step(longest))
+    scale = scale_of(longest)
     found = [label for _, label in scale.ticks]
     assert found[: len(labels)] == labels
     assert all(at <= longest for at, _ in scale.ticks)
@@ -110,7 +110,7 @@ def test_labels_of_ticks_do_not_overlap(plot):
     letter, near = (memory_svg.LETTER, 0.12) if name == "svg" else (7.5, 0.1)
     for exponent, factor in itertools.product(range(10, 50), (1.0, 1.2, 1.49, 1.51, 1.9)):
         longest = 2.0**exponent * factor
-        scale, end = memory_plot.Scale(longest, memory_plot._step(longest)), -1.0
+        scale, end = scale_of(longest), -1.0
         for at, label in scale.ticks:
             share, width = scale.share(at), len(label) * letter
             left = share * lane - (0 if share < near else width if share > 1 - near else width / 2)
@@ -156,7 +156,8 @@ def test_other_phases_and_kinds_are_drawn(answer):
     assert (bar.label, list(bar.kinds)) == ("evaluation", ["parameters", "kv_cache", "critic"])
     looks = kind_colours.looks(held)
     assert len(set(looks.values())) == 3
-    for drawn in (memory_svg.svg(answer), memory_page.page(answer), "\n".join(memory_blocks.lines(answer, TEXT))):
+    page = memory_page.page(answer, "ds-lint memory")
+    for drawn in (memory_svg.svg(answer), page, "\n".join(memory_blocks.lines(answer, TEXT))):
         assert "evaluation" in drawn
         assert "kv cache" in drawn
 
@@ -226,7 +227,7 @@ def test_only_what_goes_on_is_torn(answer, band, capacity, torn):
     root = parsed(cut)
     is_cut = [one for one in of_class(root, "path", "cut") if "part" in one.get("class")]
     assert (bool(is_cut), len(of_class(root, "path", "cut")) > len(is_cut)) == torn
-    page = memory_page.page(cut)
+    page = memory_page.page(cut, "ds-lint memory")
     assert ('class="bar cut"' in page, 'class="band cut"' in page) == torn
     assert ("A torn end is cut off" in page) == any(torn)
     lines = memory_blocks.lines(cut, TEXT)
@@ -266,7 +267,7 @@ def test_a_page_is_safe_and_complete(everywhere):
     hostile = everywhere._replace(
         name="<script>alert('x')</script>\x1b", launch='a.sh:1"><img src=//x>', model="\u202e<b>", left_out=("<i>",)
     )
-    html = memory_page.page(hostile, ["<u>note"])
+    html = memory_page.page(hostile, "ds-lint memory", ["<u>note"])
     page = Page(html)
     assert html.startswith("<!DOCTYPE html>")
     tags = {one["tag"] for one in page.elements}
@@ -287,11 +288,20 @@ def test_a_page_is_safe_and_complete(everywhere):
     ]
 
 
+def test_the_page_says_what_was_checked_and_what_made_it(everywhere):
+    html = memory_page.page(everywhere, "ds-lint memory z.json --plot a.html")
+    header, footer = (re.search(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)[1] for tag in ("header", "footer"))
+    for words in ("<h1>Memory: z.json</h1>", "<dt>model</dt><dd>a model</dd>", "<dt>ranks</dt><dd>8</dd>"):
+        assert words in header
+    assert f"ds-lint {__version__}" in footer
+    assert "<code>ds-lint memory z.json --plot a.html</code>" in footer
+
+
 def test_the_verdict_is_that_of_the_table(narrow, everywhere):
     for answer in (narrow, everywhere):
         said = list(memory_table.sentences(answer))
         assert said
-        text = " ".join(Page(memory_page.page(answer)).text.split())
+        text = " ".join(Page(memory_page.page(answer, "ds-lint memory")).text.split())
         svg = " ".join(one.text or "" for one in parsed(answer).iter(f"{SVG}text"))
         table = "\n".join(memory_table.lines(answer, Terminal()))
         for word, reason, _ in said:
@@ -310,7 +320,7 @@ def test_the_verdict_is_that_of_the_table(narrow, everywhere):
     ],
 )
 def test_the_badge_is_that_of_the_worst_place(answer, capacity, status, word):
-    html = memory_page.page(answer._replace(capacity=capacity))
+    html = memory_page.page(answer._replace(capacity=capacity), "ds-lint memory")
     assert f'<article class="{status}">' in html
     assert re.search(
         rf'<h2 class="verdict"><span class="badge {status}"><span aria-hidden="true">.</span> {word}<', html
@@ -318,7 +328,7 @@ def test_the_badge_is_that_of_the_worst_place(answer, capacity, status, word):
 
 
 def test_shares_of_the_page_are_those_of_the_bytes(answer):
-    html, (gpu, *_) = memory_page.page(answer), memory_plot.charts(answer)
+    html, (gpu, *_) = memory_page.page(answer, "ds-lint memory"), memory_plot.charts(answer)
     rooms = re.findall(r'<s class="room" style="left:([\d.]+)%">', html)
     assert float(rooms[0]) == pytest.approx(800 * GIB / gpu.scale.longest, abs=0.01)
     first = gpu.bars[0]
@@ -328,7 +338,7 @@ def test_shares_of_the_page_are_those_of_the_bytes(answer):
 
 
 def test_the_page_has_every_figure_of_the_table(everywhere):
-    text = unescape(memory_page.page(everywhere))
+    text = unescape(memory_page.page(everywhere, "ds-lint memory"))
     for column in memory_table.columns_of(everywhere):
         for cell in column.cells.values():
             assert cell.figure in text
@@ -342,42 +352,7 @@ def test_the_page_has_every_figure_of_the_table(everywhere):
 def test_a_browser_shows_all_of_it_at_every_width(tmp_path, everywhere, width, is_sweep):
     """No text overlaps another, none is smaller than 12 pixels, and nothing lies beside the screen."""
     shown = everywhere._replace(rows=tuple(sweep(SETUP, Capacity(8 * GIB, 64 * GIB)))) if is_sweep else everywhere
-    page = memory_page.page(shown).replace("&", "&amp;").replace('"', "&quot;")
-    (tmp_path / "frame.html").write_text(
-        f'<body style="margin:0"><iframe width={width} height=9000 style="border:0" srcdoc="{page}"></iframe>'
-        f"<pre></pre><script>{MEASURE}</script>",
-        encoding="utf-8",
-    )
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
-        "--window-size=1400,1000", "--virtual-time-budget=10000", "--dump-dom", f"{tmp_path}/frame.html",
-    ]  # fmt: skip
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert re.search(r"<pre>(.*)</pre>", result.stdout)[1] == f"{width} wide: "
-
-
-MEASURE = """
-document.querySelector("iframe").onload = event => {
-  const page = event.target.contentDocument, found = [], boxes = [];
-  const walker = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const text = walker.currentNode.textContent.trim(), range = page.createRange();
-    if (!text || walker.currentNode.parentElement.closest("thead, style")) continue;
-    if (parseFloat(page.defaultView.getComputedStyle(walker.currentNode.parentElement).fontSize) < 12)
-      found.push("small: " + text);
-    range.selectNodeContents(walker.currentNode);
-    for (const box of range.getClientRects()) if (box.width > 1) boxes.push([text, box]);
-  }
-  for (const [text, box] of boxes) {
-    if (box.left < 0 || box.right > page.documentElement.clientWidth) found.push("outside: " + text);
-    for (const [other, beside] of boxes)
-      if (text != other && Math.min(box.right, beside.right) - Math.max(box.left, beside.left) > 1
-          && Math.min(box.bottom, beside.bottom) - Math.max(box.top, beside.top) > 3)
-        found.push(text + " over " + other);
-  }
-  document.querySelector("pre").textContent = page.documentElement.scrollWidth + " wide: " + found.join("; ");
-};
-"""
+    assert measured(memory_page.page(shown, "ds-lint memory"), width, tmp_path) == f"{width} wide: "
 
 
 # ----------------------------------------------------------------------------------------------------------- terminal
@@ -424,7 +399,7 @@ def test_every_kind_has_a_letter_of_its_own(everywhere):
     letters = memory_blocks._letters(kinds)
     assert len(set(letters.values())) == len(kinds)
     legend = "\n".join(memory_blocks.lines(everywhere, TEXT)).rpartition("\n\n")[2]
-    svg, page = memory_svg.svg(everywhere), memory_page.page(everywhere)
+    svg, page = memory_svg.svg(everywhere), memory_page.page(everywhere, "ds-lint memory")
     for kind, letter in letters.items():
         label = memory_table.label_of(kind)
         assert f"{letter} {label}" in legend

@@ -1,7 +1,8 @@
-"""The frame that all HTML pages of ds-lint share: a page that opens without a network and runs no script.
+"""The template of all HTML pages of ds-lint: a page that opens without a network and runs no script.
 
 Every text that may come from a config is escaped, and a content security policy forbids the browser to run a script or
-to fetch what is not in the page. ``html_page.css`` has the look; a page adds a style sheet of its own for its figures.
+to fetch what is not in the page. ``html_page.css`` has the colours, the fonts and the parts that pages share; a page
+adds a style sheet of its own for what only it has.
 """
 
 from __future__ import annotations
@@ -10,14 +11,33 @@ import os
 from html import escape
 from typing import NamedTuple
 
+from ds_lint.output.harmless import without_secrets
 from ds_lint.output.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from ds_lint.source.document import Document
 
 LONG_WORD = 20  # characters, beyond which a word of a key path is broken
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+class MadeBy(NamedTuple):
+    """What made a page, as its foot says: the version of ds-lint, and the command line."""
+
+    version: str
+    command: str
+
+
+class Page(NamedTuple):
+    """What is on a page. The title and the checked are text, the body and the style sheet of its own are markup."""
+
+    title: str
+    checked: Iterable[tuple[str, str]]  # what the page is about: names and values, below the title
+    body: str
+    style: str
 
 
 class Column(NamedTuple):
@@ -27,8 +47,12 @@ class Column(NamedTuple):
     style: str = ""
 
 
-def whole(title: str, body: str, tool_version: str, style: str) -> str:
-    """The page with this title, which is text; the body and the style sheet of its figures are markup."""
+def whole(page: Page, made_by: MadeBy, documents: Sequence[Document] = ()) -> str:
+    """The markup of a page, with the secrets of these documents masked."""
+    body = (
+        f"<header><h1>{text(page.title)}</h1>{listed(page.checked)}</header>\n{page.body}\n"
+        f"<footer><p>ds-lint {text(made_by.version)}</p><p><code>{text(made_by.command)}</code></p></footer>"
+    )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -36,13 +60,11 @@ def whole(title: str, body: str, tool_version: str, style: str) -> str:
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{text(title)}</title>
-<style>{sheet(os.path.join(os.path.dirname(__file__), "html_page.css"))}{style}</style>
+<title>{without_secrets(text(page.title), documents)}</title>
+<style>{sheet(os.path.join(os.path.dirname(__file__), "html_page.css"))}{page.style}</style>
 </head>
 <body>
-<header><h1>{text(title)}</h1></header>
-{body}
-<footer>ds-lint {text(tool_version)}</footer>
+{without_secrets(body, documents)}
 </body>
 </html>
 """
@@ -59,9 +81,17 @@ def text(content: str) -> str:
     return escape(visible(content))
 
 
+def prose(content: str) -> str:
+    """A sentence of a message, in which words between backticks are code."""
+    words = content.split("`")
+    if len(words) % 2 == 0:  # a lone backtick is one
+        return text(content)
+    return "".join(f"<code>{text(word)}</code>" if index % 2 else text(word) for index, word in enumerate(words))
+
+
 def paragraphs(content: str) -> str:
     """The lines of a text, each escaped."""
-    return "\n".join(text(line) for line in content.strip().split("\n"))
+    return "\n".join(prose(line) for line in content.strip().split("\n"))
 
 
 def code(content: str | None) -> str:
@@ -77,7 +107,8 @@ def badge(kind: str, sign: str, words: str) -> str:
 
 def listed(entries: Iterable[tuple[str, str]]) -> str:
     """Names and what they are, both text."""
-    return f"<dl>{''.join(f'<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>' for name, value in entries)}</dl>"
+    found = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in entries)
+    return f"<dl>{found}</dl>" if found else ""
 
 
 def table(caption: str, columns: list[Column], rows: list[list[str]], *, is_narrow: bool = False) -> str:
@@ -98,7 +129,7 @@ def table(caption: str, columns: list[Column], rows: list[list[str]], *, is_narr
 
 
 def _heading(column: Column) -> str:
-    style = ' class="figure"' if column.style == "figure" else ""
+    style = f' class="{column.style}"' if column.style else ""
     return f'<th scope="col" role="columnheader"{style}>{text(column.heading)}</th>'
 
 
@@ -107,4 +138,4 @@ def _cell(column: Column, content: str, *, first: bool) -> str:
     label = f' data-label="{text(column.heading)}"'
     if first:
         return f'<th scope="row" role="rowheader"{style}>{content}</th>'
-    return f'<td role="cell"{style}{label}><div>{content}</div></td>' if content else "<td></td>"
+    return f'<td role="cell"{style}{label}><div>{content}</div></td>' if content else '<td role="cell"></td>'

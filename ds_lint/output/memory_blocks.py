@@ -16,8 +16,9 @@ from ds_lint.output.text import visible, width_of, wrap
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.memory.answer import Answer
-    from ds_lint.output.memory_plot import Bar, Chart, Scale
+    from ds_lint.footprint.answer import Answer
+    from ds_lint.output.axis import Scale
+    from ds_lint.output.memory_plot import Bar, Chart
     from ds_lint.output.terminal import Terminal
 
 _GAP = 2

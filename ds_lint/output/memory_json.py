@@ -6,19 +6,20 @@ from json import dumps
 from typing import TYPE_CHECKING, TypeAlias
 
 from ds_lint import __version__
-from ds_lint.memory.band import total
+from ds_lint.footprint.band import total
+from ds_lint.output.text import slashed
 
 if TYPE_CHECKING:
+    from ds_lint.footprint.advice import Advice
+    from ds_lint.footprint.answer import Answer
+    from ds_lint.footprint.band import Band
+    from ds_lint.footprint.fsdp.sharding import FsdpSharding
+    from ds_lint.footprint.largest import Largest, LargestSizes
+    from ds_lint.footprint.open_facts import OpenFact
+    from ds_lint.footprint.placed import Amount
+    from ds_lint.footprint.setup import Offload, TrainingSetup
+    from ds_lint.footprint.sweep import SweepRow
     from ds_lint.frameworks.record import PackedWeights
-    from ds_lint.memory.advice import Advice
-    from ds_lint.memory.answer import Answer
-    from ds_lint.memory.band import Band
-    from ds_lint.memory.fsdp.sharding import FsdpSharding
-    from ds_lint.memory.largest import Largest, LargestSizes
-    from ds_lint.memory.open_facts import OpenFact
-    from ds_lint.memory.placed import Amount
-    from ds_lint.memory.setup import Offload, TrainingSetup
-    from ds_lint.memory.sweep import SweepRow
 
 VERSION = 1  # raised when a reader of it would have to change
 
@@ -32,11 +33,12 @@ def text(answers: list[Answer], notes: list[str]) -> str:
         "tool": {"name": "ds-lint", "version": __version__},
         **({"notes": notes} if notes else {}),
     }
-    runs = [_run(answer) for answer in answers]
+    runs = [as_object(answer) for answer in answers]
     return dumps(head | (runs[0] if len(runs) == 1 else {"runs": runs}), indent=2) + "\n"
 
 
-def _run(answer: Answer) -> Json:
+def as_object(answer: Answer) -> Json:
+    """What is answered about one run."""
     estimate, capacity = answer.estimate, answer.capacity
     if answer.assumed is not None:
         return _unwritten(answer, answer.assumed)
@@ -46,7 +48,7 @@ def _run(answer: Answer) -> Json:
         "bytes": _band(estimate.gpu_bytes),
     }
     return {
-        "path": answer.name,
+        "path": slashed(answer.name),
         "launch": answer.launch,
         "setup": _setup(estimate.setup),
         "rank": rank,

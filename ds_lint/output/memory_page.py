@@ -9,9 +9,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ds_lint import __version__
-from ds_lint.output import kind_colours
-from ds_lint.output.harmless import without_secrets
-from ds_lint.output.html_page import Column, badge, code, listed, sheet, table, text, whole
+from ds_lint.output import html_bars, kind_colours
+from ds_lint.output.html_page import Column, MadeBy, Page, badge, code, listed, prose, sheet, table, text, whole
 from ds_lint.output.memory_plot import GPU, HOST, charts, description, kinds_of, label_of_row
 from ds_lint.output.memory_table import (
     about,
@@ -35,10 +34,11 @@ from ds_lint.output.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ds_lint.memory.advice import Advice
-    from ds_lint.memory.answer import Answer
-    from ds_lint.memory.band import Band
-    from ds_lint.output.memory_plot import Bar, Chart, Scale
+    from ds_lint.footprint.advice import Advice
+    from ds_lint.footprint.answer import Answer
+    from ds_lint.footprint.band import Band
+    from ds_lint.output.axis import Scale
+    from ds_lint.output.memory_plot import Bar, Chart
     from ds_lint.source.document import Document
 
 # By the word of a sentence, the worst first: the class of the badge, and its sign.
@@ -56,14 +56,14 @@ _BAR = (
 )
 
 
-def page(answer: Answer, notes: Sequence[str] = (), documents: Sequence[Document] = ()) -> str:
-    """The page about a run."""
+def page(answer: Answer, command: str, notes: Sequence[str] = (), documents: Sequence[Document] = ()) -> str:
+    """The page about a run, made by this command."""
     drawn = charts(answer)
     kinds = kinds_of(drawn)
     figures = "".join(_figure(chart, kinds, is_sweep=bool(answer.rows)) for chart in drawn)
     torn = f" {_TORN}" if any(chart.cuts for chart in drawn) else ""
     parts = (
-        f'{_legend(kinds)}{figures}<p class="quiet">{_BAR}{torn}</p>',
+        f'{html_bars.legend(enumerate(map(label_of, kinds)))}{figures}<p class="quiet">{_BAR}{torn}</p>',
         _figures(answer) if answer.assumed is None else "",
         _sweep(answer),
         _advice(answer),
@@ -71,17 +71,23 @@ def page(answer: Answer, notes: Sequence[str] = (), documents: Sequence[Document
     )
     status, verdict = _verdict(answer) if answer.assumed is None else _fastest(answer)
     body = f"{verdict}{''.join(f'<section>{part}</section>' for part in parts if part)}"
-    main = without_secrets(f'<main>\n<article class="{status}">{body}</article>\n</main>', documents)
-    here = os.path.dirname(__file__)
-    style = kind_colours.css(kinds) + sheet(os.path.join(here, "memory_page.css"))
-    return whole(f"Memory: {subject(answer)}", main, __version__, style)
+    main = f'<main>\n<article class="{status}">{body}</article>\n</main>'
+    style = kind_colours.css(kinds) + sheet(os.path.join(os.path.dirname(__file__), "memory_page.css"))
+    shown_page = Page(f"Memory: {subject(answer)}", _checked(answer), main, style)
+    return whole(shown_page, MadeBy(__version__, command), documents)
+
+
+def _checked(answer: Answer) -> Iterator[tuple[str, str]]:
+    """What the page is about, in short; the rest of the facts is at its end."""
+    names = ("config", "launched at", "model", "GPU", "ranks")
+    yield from ((name, value) for name, value in _known(answer) if name in names)
 
 
 def _verdict(answer: Answer) -> tuple[str, str]:
     """The class of the worst sentence about whether the run fits, and all of them, the worst first."""
     found = sorted(sentences(answer), key=lambda one: list(_BADGES).index(one.word))
     first, *rest = (
-        (f"{badge(*_BADGES[one.word], one.word)} {text(one.reason)}" for one in found) if found else (_open(),)
+        (f"{badge(*_BADGES[one.word], one.word)} {prose(one.reason)}" for one in found) if found else (_open(),)
     )
     return _BADGES[found[0].word][0] if found else _OPEN[0], _head(answer, first, rest)
 
@@ -91,13 +97,13 @@ def _fastest(answer: Answer) -> tuple[str, str]:
     fitting = [any(row.places[place] is not None for row in answer.rows) for place in (0, 1)]
     word = "fits" if all(fitting) and not answer.left_out else "may fit" if any(fitting) else "does not fit"
     first, *rest = conclusions(answer) or ("",)
-    badged = f"{badge(*_BADGES[word], word)} {text(first)}" if first else _open()
-    return _BADGES[word][0] if first else _OPEN[0], _head(answer, badged, [text(one) for one in rest])
+    badged = f"{badge(*_BADGES[word], word)} {prose(first)}" if first else _open()
+    return _BADGES[word][0] if first else _OPEN[0], _head(answer, badged, [prose(one) for one in rest])
 
 
 def _head(answer: Answer, first: str, rest: Sequence[str]) -> str:
-    left_out = "".join(f"<li>not included: {text(note)}</li>" for note in answer.left_out)
-    left_out += "".join(f"<li>not known: {text(name)}: {text(answers)}</li>" for name, answers in open_facts(answer))
+    left_out = "".join(f"<li>not included: {prose(note)}</li>" for note in answer.left_out)
+    left_out += "".join(f"<li>not known: {text(name)}: {prose(answers)}</li>" for name, answers in open_facts(answer))
     return (
         f'<h2 class="verdict">{first}</h2>{"".join(f"<p>{one}</p>" for one in rest)}'
         f'<p class="quiet">{text(about(answer))}</p>' + (f'<ul class="left-out">{left_out}</ul>' if left_out else "")
@@ -111,51 +117,37 @@ def _open() -> str:
 # --------------------------------------------------------------------------------------------------------------- bars
 
 
-def _legend(kinds: list[str]) -> str:
-    entries = "".join(
-        f'<li><i class="kind-{index}"></i>{text(label_of(kind))}</li>' for index, kind in enumerate(kinds)
-    )
-    return f'<ul class="legend">{entries}</ul>'
-
-
 def _figure(chart: Chart, kinds: list[str], *, is_sweep: bool) -> str:
     """A chart: the capacity above, the bars with their figures, and the axis below."""
-    rows = "".join(_row(bar, chart, kinds) for bar in chart.bars)
+    rows = "".join(html_bars.row(_row(bar, chart, kinds), chart.scale) for bar in chart.bars)
     lines = "".join(
-        f'<div class="row over"><div class="lane"><span class="room{_side(share)}" style="left:{share:.2%}">'
+        f'<div class="row over"><div class="lane"><span class="room {html_bars.side(share)}" style="left:{share:.2%}">'
         f"{text(line.label)}</span></div></div>"
         for line in chart.lines
         for share in [chart.scale.share(line.size)]
     )
-    style = "plot memory wide-labels" if is_sweep else "plot memory"
+    style = "plot bars wide-labels" if is_sweep else "plot bars"
     return (
         f"<figure><h3>{chart.place[0].upper()}{chart.place[1:]}</h3>"
         f'<div class="{style}" role="img" aria-label="{text(description(chart))}">'
-        f"{lines}{rows}{_axis(chart.scale)}</div></figure>"
+        f"{lines}{rows}{html_bars.axis(chart.scale)}</div></figure>"
     )
 
 
-def _row(bar: Bar, chart: Chart, kinds: list[str]) -> str:
-    scale, before, parts = chart.scale, 0.0, ""
-    for kind, size in bar.kinds.items():
-        begin, end = scale.share(before), scale.share(before + size)
-        before += size
-        if end > begin:
-            parts += (
-                f'<i class="kind-{kinds.index(kind)}" style="width:{(end - begin) / scale.share(bar.whole.likely):.2%}"'
-                f' title="{text(f"{label_of(kind)}: {in_units(size)}")}"></i>'
-            )
-    cut = " cut" if scale.cuts(bar.whole.likely) else ""
+def _row(bar: Bar, chart: Chart, kinds: list[str]) -> html_bars.BarRow:
+    """The bar of what is likely, in front of the capacity, and the band below it."""
+    scale = chart.scale
+    parts = [
+        html_bars.BarPart(kinds.index(kind), size, f"{label_of(kind)}: {in_units(size)}")
+        for kind, size in bar.kinds.items()
+    ]
     over = " over" if any(bar.whole.least > line.size for line in chart.lines[-1:]) else ""
     marks = "".join(f'<s class="room" style="left:{scale.share(line.size):.2%}"></s>' for line in chart.lines)
-    marks += "".join(f'<s style="left:{scale.share(at):.2%}"></s>' for at, _ in scale.ticks)
-    chosen = " chosen" if bar.is_chosen else ""
-    return (
-        f'<div class="row{chosen}"><b>{text(bar.label)}</b><div class="lane">{marks}'
-        f'<span class="bar{cut}" style="width:{scale.share(bar.whole.likely):.2%}">{parts}</span>'
-        f'{_band(bar.whole, scale)}</div><span class="sum{over}">{text(in_units(bar.whole.likely))} '
-        f"<small>{text(_bounds(bar.whole))}</small></span></div>"
+    figures = (
+        f'<span class="sum{over}">{text(in_units(bar.whole.likely))} <small>{text(_bounds(bar.whole))}</small></span>'
     )
+    style = "chosen" if bar.is_chosen else ""
+    return html_bars.BarRow(bar.label, parts, figures, marks, _band(bar.whole, scale), style)
 
 
 def _band(band: Band, scale: Scale) -> str:
@@ -170,20 +162,6 @@ def _band(band: Band, scale: Scale) -> str:
 def _bounds(band: Band) -> str:
     """The least and the most, unless the figure is exact."""
     return shown(band).partition(" (")[2].rstrip(")")
-
-
-def _axis(scale: Scale) -> str:
-    ticks = "".join(
-        f'<span class="{_side(share).strip()}" style="left:{share:.2%}">{text(label)}</span>'
-        for at, label in scale.ticks
-        for share in [scale.share(at)]
-    )
-    return f'<div class="row axis"><div class="lane">{ticks}</div></div>'
-
-
-def _side(share: float) -> str:
-    """On which side of its place a label lies, so that it stays within the chart: in the middle if there is none."""
-    return " first" if share < 0.1 else " last" if share > 0.92 else ""
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
@@ -250,12 +228,12 @@ def _advice(answer: Answer) -> str:
 
 def _change(advice: Advice) -> str:
     lines = "".join(f"<li>{code(to_write(write))}</li>" for write in advice.writes)
-    lines += "".join(f"<li>{text(price)}</li>" for price in prices_of(advice))
-    return f"<li><b>{text(advice.words)}</b>: {text(result_of(advice))}<ul>{lines}</ul></li>"
+    lines += "".join(f"<li>{prose(price)}</li>" for price in prices_of(advice))
+    return f"<li><b>{prose(advice.words)}</b>: {prose(result_of(advice))}<ul>{lines}</ul></li>"
 
 
 def _facts(answer: Answer, notes: Sequence[str]) -> str:
-    noted = "".join(f"<li>{text(note)}</li>" for note in notes)
+    noted = "".join(f"<li>{prose(note)}</li>" for note in notes)
     return f"<h3>What this rests on</h3>{listed(_known(answer))}" + (f"<ul>{noted}</ul>" if noted else "")
 
 

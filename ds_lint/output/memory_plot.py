@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.memory.band import Band, total
+from ds_lint.footprint.band import Band, total
+from ds_lint.output.axis import scale_of
 from ds_lint.output.kind_colours import ordered
-from ds_lint.output.memory_table import GIB, MIB, in_units, label_of, shown
+from ds_lint.output.memory_table import in_units, label_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.memory.answer import Answer
-    from ds_lint.memory.estimate import Estimate
-    from ds_lint.memory.placed import Amount
-    from ds_lint.memory.sweep import SweepRow
+    from ds_lint.footprint.answer import Answer
+    from ds_lint.footprint.estimate import Estimate
+    from ds_lint.footprint.placed import Amount
+    from ds_lint.footprint.sweep import SweepRow
+    from ds_lint.output.axis import Scale
 
 GPU, HOST, NVME = "per GPU", "per host", "on NVMe"
 REST = "rest_of_the_peak"  # what a peak has beside the kinds that are known of it
@@ -28,8 +30,6 @@ _EVERYWHERE = "processes"  # the part of host memory that each phase has
 _FARTHEST = 3
 _FAR, _BEHIND = 2, 1.2  # and a band at so many times the capacity, or behind the longest bar, whatever is farther
 _ROOM = 1.05  # times the most, if nothing is cut off
-_INTERVALS, _FEW = 6, 4  # at most, between the ticks; fewer if their labels are long
-_LONG = 10_000  # in the unit of the axis
 
 
 class Bar(NamedTuple):
@@ -39,30 +39,6 @@ class Bar(NamedTuple):
     kinds: dict[str, float]
     whole: Band
     is_chosen: bool = False  # by the config, of a sweep
-
-
-class Scale(NamedTuple):
-    """An axis from 0 to ``longest`` bytes, beyond which everything is cut off, and the bytes from tick to tick."""
-
-    longest: float
-    step: float
-
-    def share(self, size: float) -> float:
-        """Where so many bytes are, as a part of the axis."""
-        return min(size / self.longest, 1)
-
-    def cuts(self, size: float) -> bool:
-        """Whether so many bytes are beyond the axis."""
-        return size > self.longest
-
-    @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Round numbers of bytes, with their labels; the first has the unit."""
-        size, unit = _unit(self.longest)
-        found = [(0.0, f"0 {unit}")]
-        while (at := len(found) * self.step) <= self.longest:
-            found.append((at, f"{round(at / size, 6):,g}" if at < 10**6 * size else f"{at / size:,.0f}"))
-        return found
 
 
 class CapacityLine(NamedTuple):
@@ -185,24 +161,4 @@ def _scale(bars: Iterable[Bar], lines: Iterable[CapacityLine]) -> Scale:
     farthest = _FARTHEST * (room or likely)
     if whole > farthest > 0:
         whole = min(max(_FAR * room, _BEHIND * likely), farthest)
-    longest = max(whole, 1)
-    return Scale(longest, _step(longest))
-
-
-def _step(longest: float) -> float:
-    """The bytes from tick to tick: 1, 2 or 5 times a power of 10, in the unit of the axis."""
-    size, _ = _unit(longest)
-    intervals = _INTERVALS if longest < _LONG * size else _FEW
-    step = size / 1000
-    while True:
-        for factor in (1, 2, 5):
-            if longest <= intervals * factor * step:
-                return factor * step
-        step *= 10
-
-
-def _unit(longest: float) -> tuple[int, str]:
-    """The unit of an axis, as figures of that size have it."""
-    if longest >= GIB / 10:
-        return GIB, "GiB"
-    return (MIB, "MiB") if longest >= MIB else (1024, "KiB")
+    return scale_of(max(whole, 1))

@@ -14,7 +14,7 @@ from ds_lint.output.text import visible, wrap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ds_lint.memory.answer import Answer
+    from ds_lint.footprint.answer import Answer
     from ds_lint.output.kind_colours import Look
     from ds_lint.output.memory_plot import Chart
     from ds_lint.source.document import Document

@@ -18,9 +18,10 @@ from ds_lint.output.text import visible, width_of, wrap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ds_lint.memory.answer import Answer
-    from ds_lint.memory.band import Band
-    from ds_lint.output.memory_plot import Bar, Chart, Scale
+    from ds_lint.footprint.answer import Answer
+    from ds_lint.footprint.band import Band
+    from ds_lint.output.axis import Scale
+    from ds_lint.output.memory_plot import Bar, Chart
     from ds_lint.source.document import Document
 
 WIDTH, MARGIN = 480, 16

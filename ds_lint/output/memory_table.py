@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.memory import kernels
-from ds_lint.memory.shared_memory import may_be_too_small
+from ds_lint.footprint import kernels
+from ds_lint.footprint.shared_memory import may_be_too_small
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, Terminal
 from ds_lint.output.text import counted, visible, width_of, wrap
 from ds_lint.source.spelling import as_json
@@ -16,16 +16,16 @@ from ds_lint.source.spelling import as_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ds_lint.memory.advice import Advice
-    from ds_lint.memory.answer import Answer
-    from ds_lint.memory.band import Band
-    from ds_lint.memory.changes import Write
-    from ds_lint.memory.fsdp.sharding import FsdpSharding
-    from ds_lint.memory.largest import Largest
-    from ds_lint.memory.placed import Amount
-    from ds_lint.memory.setup import TrainingSetup
-    from ds_lint.memory.sweep import SweepRow
-    from ds_lint.memory.untrained import Untrained
+    from ds_lint.footprint.advice import Advice
+    from ds_lint.footprint.answer import Answer
+    from ds_lint.footprint.band import Band
+    from ds_lint.footprint.changes import Write
+    from ds_lint.footprint.fsdp.sharding import FsdpSharding
+    from ds_lint.footprint.largest import Largest
+    from ds_lint.footprint.placed import Amount
+    from ds_lint.footprint.setup import TrainingSetup
+    from ds_lint.footprint.sweep import SweepRow
+    from ds_lint.footprint.untrained import Untrained
 
 GIB, MIB = 2**30, 2**20
 GAP = "  "

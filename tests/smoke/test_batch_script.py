@@ -118,11 +118,13 @@ def test_the_job_gets_what_variables_and_flags_set(tmp_path):
     command = [sys.executable, "-m", "ds_lint", "check", "config.json", "--smoke-sbatch", "-", "--nodes", "1"]
     environment = clean_environment() | {"DS_LINT_STACK": "Trainer", "DS_LINT_WORLD_SIZE": "8"}
     done = subprocess.run(
-        [*command, "--quiet", "--exit-zero"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+        [*command, "--quiet", "--exit-zero", "--report=html=a, b.html", "--report=sarif=c"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    last = done.stdout.splitlines()[-1].split()
-    assert {"--stack=trainer", "--world-size=8", "--quiet", "--exit-zero"} <= set(last)
+    last = shlex.split(done.stdout.splitlines()[-1])
+    reports = {"--report=html=a, b.html", "--report=sarif=c"}
+    assert {"--stack=trainer", "--world-size=8", "--quiet", "--exit-zero", *reports} <= set(last)
 
 
 def test_the_job_checks_the_same_configs_by_the_same_rules(tmp_path):

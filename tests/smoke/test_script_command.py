@@ -269,7 +269,7 @@ def test_a_file_without_a_config_is_told_before_anything_starts(run, tmp_path, t
     ("options", "message"),
     [
         (["--config", "ds.json"], "ds.json (--config) does not exist"),
-        (["--report", "no/page.html"], "no/page.html cannot be written: there is no folder no"),
+        (["--report", "html=no/page.html"], "no/page.html cannot be written: there is no folder no"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_before_anything_starts(run, tmp_path, options, message):

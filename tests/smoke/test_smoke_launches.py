@@ -114,7 +114,7 @@ def test_a_command_that_is_there_twice_runs_once(project, ran, capsys):
 def test_the_options_are_those_of_smoke(project, ran, capsys):
     project({"run.sh": "python train.py\n"})
     ran.outcomes = [LaunchOutcome([of_script()], [])]
-    report(capsys, "--smoke-timeout", "60", "--smoke-device", "cpu", "--smoke-report", "page.html")
+    report(capsys, "--smoke-timeout", "60", "--smoke-device", "cpu", "--report", "html=page.html")
     assert ran[0].arguments == ["smoke", "--cpu", "--timeout=60", "--", "python", "train.py"]
     with open("page.html", encoding="utf-8") as page:
         assert "run.sh:1" in page.read()

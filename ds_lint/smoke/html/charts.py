@@ -1,25 +1,31 @@
 """The plots of a run as markup that needs no script: what each rank holds, and how the steps went.
 
-Bars are boxes whose width is a share of the page, lines are SVG in percent, so both follow the width of the screen, and
-their text keeps its size. The style sheet gives the colours, which follow the light or dark theme.
+Lines are SVG in percent, so they follow the width of the screen, and their text keeps its size. The style sheet gives
+the colours, which follow the light or dark theme.
 """
 
 from __future__ import annotations
 
 from html import escape
 from itertools import pairwise
-from math import isfinite, log2
+from math import ceil, isfinite, log2
 from typing import NamedTuple
 
+from ds_lint.output import html_bars
+from ds_lint.output.axis import round_numbers, scale_of
 from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import KINDS, formatted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ds_lint.diagnostics.verdict import Held, Step
 
 LOOKS = tuple(kind.replace(" ", "_") for kind in KINDS)  # as the kinds are called that have looks
-_TOP, _BOTTOM = 12.0, 88.0  # percent of the height of a plot, between which its values lie
+_ROOM = 1.02  # times the longest bar, for the axis
+_INTERVALS = 4  # at most about so many, between the values beside a plot
+_LABELS = 10  # of steps, at most
 
 
 class Curve(NamedTuple):
@@ -30,24 +36,31 @@ class Curve(NamedTuple):
     is_logarithmic: bool = False
 
 
+class _ValueAxis(NamedTuple):
+    """The values beside a plot, and where a value lies: in percent of the height, from the top."""
+
+    ticks: list[float]
+    down: Callable[[float], float]
+
+
 def memory(bars: dict[str, dict[str, Held]]) -> str:
-    """A stacked bar for each label, the first at the top, and what its colours mean."""
-    most = max(sum(amount.bytes for amount in kinds.values()) for kinds in bars.values())
-    present = [kind for kind in KINDS if any(kind in kinds for kinds in bars.values())]
-    legend = "".join(f'<li><i class="kind-{KINDS.index(kind)}"></i>{escape(kind)}</li>' for kind in present)
-    rows = "".join(_bar(label, kinds, most) for label, kinds in bars.items())
-    return f'<ul class="legend">{legend}</ul><div class="bars">{rows}</div>'
+    """A stacked bar for each label, the first at the top, what its colours mean, and the axis of the bytes."""
+    scale = scale_of(max(sum(amount.bytes for amount in kinds.values()) for kinds in bars.values()) * _ROOM)
+    present = [(look, kind) for look, kind in enumerate(KINDS) if any(kind in kinds for kinds in bars.values())]
+    rows = "".join(html_bars.row(_bar(label, kinds), scale) for label, kinds in bars.items())
+    return f'{html_bars.legend(present)}<div class="bars">{rows}{html_bars.axis(scale)}</div>'
 
 
-def _bar(label: str, kinds: dict[str, Held], most: int) -> str:
-    parts = "".join(
-        f'<i class="kind-{KINDS.index(kind)}" style="width:{kinds[kind].bytes / most:.2%}"'
-        f' title="{escape(f"{kind}: {in_units(kinds[kind].bytes)}, {kinds[kind].elements:,} elements")}"></i>'
-        for kind in KINDS
+def _bar(label: str, kinds: dict[str, Held]) -> html_bars.BarRow:
+    parts = [
+        html_bars.BarPart(
+            look, kinds[kind].bytes, f"{kind}: {in_units(kinds[kind].bytes)}, {kinds[kind].elements:,} elements"
+        )
+        for look, kind in enumerate(KINDS)
         if kind in kinds and kinds[kind].bytes
-    )
+    ]
     whole = in_units(sum(amount.bytes for amount in kinds.values()))
-    return f'<b>{escape(label)}</b><span class="bar">{parts}</span><span class="sum">{escape(whole)}</span>'
+    return html_bars.BarRow(label, parts, f'<span class="sum">{escape(whole)}</span>')
 
 
 def steps(taken: list[Step]) -> str:
@@ -73,13 +86,10 @@ def _rates(taken: list[Step]) -> list[list[float | None]]:
 
 
 def _plot(curve: Curve, taken: list[Step]) -> str:
-    """A curve over the steps, its least and its most value beside it."""
-    finite = [value for value in curve.values if value is not None and isfinite(value)]
-    least, most = min(finite, default=0.0), max(finite, default=0.0)
+    """A curve over the steps between its two axes, with words for those who do not see it."""
+    axis = _axis([value for value in curve.values if value is not None and isfinite(value)], curve.is_logarithmic)
     points = [
-        (_across(index, len(taken)), _down(value, least, most, curve.is_logarithmic))
-        if value is not None and isfinite(value)
-        else None
+        (_across(index, len(taken)), axis.down(value)) if value is not None and isfinite(value) else None
         for index, value in enumerate(curve.values)
     ]
     joined = "".join(
@@ -92,18 +102,33 @@ def _plot(curve: Curve, taken: list[Step]) -> str:
         for index, (point, step) in enumerate(zip(points, taken, strict=True), start=1)
         if point
     )
-    labels = [(most, _TOP), (least, _BOTTOM)] if least != most else [(most, _down(most, least, most, False))]
-    beside = "".join(
-        f'<span style="top:{down:.0f}%">{escape(formatted(value))}</span>' for value, down in labels if finite
-    )
+    places = [(value, axis.down(value)) for value in axis.ticks]
+    beside = "".join(f'<span style="top:{down:.2f}%">{escape(formatted(value))}</span>' for value, down in places)
+    across = "".join(f'<line class="tick" x1="0" y1="{down:.2f}%" x2="100%" y2="{down:.2f}%"/>' for _, down in places)
     skipped = "".join(
         f'<rect x="{index * 100 / len(taken):.2f}%" width="{100 / len(taken):.2f}%" height="100%"/>'
         for index, step in enumerate(taken)
         if step.is_skipped
     )
+    words = "; ".join(
+        f"step {number}{', skipped' if step.is_skipped else ''}: {'none' if value is None else formatted(value)}"
+        for number, (value, step) in enumerate(zip(curve.values, taken, strict=True), start=1)
+    )
+    named = f"<title>{escape(curve.title)} by step</title><desc>{escape(words)}</desc>"
     return (
         f"<h5>{escape(curve.title)}</h5>"
-        f'<div class="line"><div class="scale">{beside}</div><svg>{skipped}{joined}{marks}</svg></div>'
+        f'<div class="line"><div class="values" aria-hidden="true">{beside}</div>'
+        f'<svg role="img">{named}{across}{skipped}{joined}{marks}</svg>'
+        f'<div class="steps" aria-hidden="true">{_below(len(taken))}</div></div>'
+    )
+
+
+def _below(number: int) -> str:
+    """The numbers of the steps, not all of them if they are many, below the middle of their share."""
+    every = ceil(number / _LABELS)
+    return "".join(
+        f'<span style="left:{_across(index, number):.2f}%">{"step " if not index else ""}{index + 1}</span>'
+        for index in range(0, number, every)
     )
 
 
@@ -112,13 +137,18 @@ def _across(index: int, number: int) -> float:
     return (index + 0.5) * 100 / number
 
 
-def _down(value: float, least: float, most: float, is_logarithmic: bool) -> float:
-    """Percent of the height at which a value is drawn."""
-    if least == most:
-        return (_TOP + _BOTTOM) / 2
-    if is_logarithmic and least > 0:
-        value, least, most = log2(value), log2(least), log2(most)
-    return _BOTTOM - (value - least) / (most - least) * (_BOTTOM - _TOP)
+def _axis(values: list[float], is_logarithmic: bool) -> _ValueAxis:
+    """Round numbers around these values; powers of two on a logarithmic axis."""
+    if not values:
+        return _ValueAxis([], lambda _: 50.0)
+    if is_logarithmic and min(values) > 0:
+        ticks = round_numbers(log2(min(values)), log2(max(values)), _INTERVALS) if len(set(values)) > 1 else []
+        ticks = [tick for tick in ticks if tick.is_integer()] or [log2(values[0]) - 1, log2(values[0]) + 1]
+        ticks = [2.0**tick for tick in ticks]
+        first, last = log2(min(*ticks, *values)), log2(max(*ticks, *values))
+        return _ValueAxis(ticks, lambda value: 100 - (log2(value) - first) / (last - first) * 100)
+    ticks = round_numbers(min(values), max(values), _INTERVALS)
+    return _ValueAxis(ticks, lambda value: 100 - (value - ticks[0]) / (ticks[-1] - ticks[0]) * 100)
 
 
 def _mark(number: int, point: tuple[float, float], curve: Curve, step: Step) -> str:

@@ -12,8 +12,20 @@ from math import isfinite
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Check, Held, PeakMemory, Verdict
 from ds_lint.output import kind_colours, measurements
-from ds_lint.output.harmless import without_secrets
-from ds_lint.output.html_page import Column, badge, code, listed, paragraphs, sheet, table, text, whole
+from ds_lint.output.html_page import (
+    Column,
+    MadeBy,
+    Page,
+    badge,
+    code,
+    listed,
+    paragraphs,
+    prose,
+    sheet,
+    table,
+    text,
+    whole,
+)
 from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import (
     KINDS,
@@ -28,11 +40,11 @@ from ds_lint.output.smoke import (
     written,
 )
 from ds_lint.output.text import counted, shown_path
-from ds_lint.smoke.html import charts
+from ds_lint.smoke.html import charts, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ds_lint.source.document import Document
 
@@ -59,8 +71,8 @@ QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")
 SHOWN_RANKS = 32  # bars; more ranks look the same
 
 
-def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Document] = ()) -> str:
-    """The page of these runs of documents, made by this version of ds-lint; failed runs come first."""
+def render(verdicts: list[Verdict], made_by: MadeBy, documents: Sequence[Document] = ()) -> str:
+    """The page of these runs of documents; failed runs come first."""
     by_config: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=_badness):
         by_config.setdefault((config_name(verdict, verdicts), verdict.stack), []).append(verdict)
@@ -69,11 +81,10 @@ def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Docum
     for number, verdict in numbered:
         configs.setdefault((config_name(verdict, verdicts), verdict.stack), []).append((number, verdict))
     main = "".join(_config(name, stack, runs, verdicts) for (name, stack), runs in configs.items())
-    main = without_secrets(main, documents)
     overview = _overview(numbered) if len(numbered) != 1 else ""
     body = f"{overview}\n<main>\n{main}\n</main>"
     style = kind_colours.css(charts.LOOKS) + sheet(os.path.join(os.path.dirname(__file__), "charts.css"))
-    return whole(_title(verdicts), body, tool_version, style)
+    return whole(Page(_title(verdicts), _checked(verdicts), body, style), made_by, documents)
 
 
 def _badness(verdict: Verdict) -> int:
@@ -83,6 +94,26 @@ def _badness(verdict: Verdict) -> int:
 def _title(verdicts: list[Verdict]) -> str:
     names = {config_name(verdict, verdicts) for verdict in verdicts}
     return f"Smoke: {names.pop() if len(names) == 1 else counted(len(names), 'config')}"
+
+
+def _checked(verdicts: list[Verdict]) -> Iterator[tuple[str, str]]:
+    """What all runs have in common, in short; what they do not is told of each."""
+    if len(configs := _different(config_name(one, verdicts) for one in verdicts)) > 1:
+        yield "configs", ", ".join(configs)
+    facts = {
+        "stack": _different(one.stack for one in verdicts),
+        "ran on": _different(map(ranks, verdicts)),
+        "model": _different(one.model for one in verdicts if one.model),
+    }
+    for name in dict.fromkeys(name for one in verdicts for name in one.versions):
+        facts[name] = _different(one.versions[name] for one in verdicts if name in one.versions)
+    for name, found in facts.items():
+        if found:
+            yield name, ", ".join(found)
+
+
+def _different(found: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(found))
 
 
 def _overview(numbered: list[tuple[int, Verdict]]) -> str:
@@ -143,7 +174,7 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
     word = outcome(verdict)
     return (
         f'<article id="run-{number}" class="{verdict.status}">'
-        f"<h3>{_badge(verdict.status, word)} {text(headline(verdict).removeprefix(word).lstrip(' ,'))}</h3>"
+        f"<h3>{_badge(verdict.status, word)} {prose(headline(verdict).removeprefix(word).lstrip(' ,'))}</h3>"
         f'<p class="quiet">This run shows {text(SHOWS[verdict.mode])}</p>'
         f"{''.join(f'<section>{part}</section>' for part in parts if part)}</article>"
     )
@@ -164,20 +195,20 @@ def _checks(verdict: Verdict) -> str:
         return ""
     columns = [
         Column("Check", "name"),
-        Column("Status"),
+        Column("Status", "status"),
         Column("Key", "key"),
-        Column("Expected", "number"),
-        Column("Observed", "number"),
-        Column("Result", "message"),
+        Column("Expected", "value"),
+        Column("Observed", "value"),
+        Column("Result"),
     ]
     rows = [
         [
             text(check.id),
             _status(check) + _basis(verdict, check),
             code(check.key),
-            _apart(check, check.expected),
-            _apart(check, check.observed),
-            text(check.message) + (f'<span class="help">{paragraphs(check.help)}</span>' if check.help else ""),
+            values.expected(check, verdict.world_size),
+            values.observed(check, verdict.world_size),
+            prose(check.message) + (f'<span class="help">{paragraphs(check.help)}</span>' if check.help else ""),
         ]
         for check in _worst_first(verdict)
     ]
@@ -187,11 +218,6 @@ def _checks(verdict: Verdict) -> str:
 def _basis(verdict: Verdict, check: Check) -> str:
     """What a check of a world that is not there rests on."""
     return f' <span class="quiet">{basis(verdict, check)}</span>' if verdict.mode == FAKE else ""
-
-
-def _apart(check: Check, value: object) -> str:
-    """What was expected or observed, if the two differ: the sentence of a check that passed has both."""
-    return text(formatted(value, check.unit)) if value is not None and check.status != "pass" else ""
 
 
 def _worst_first(verdict: Verdict) -> list[Check]:
@@ -207,7 +233,7 @@ def _adaptations(verdict: Verdict) -> str:
             code(one.key),
             code(written(one.before)) if one.before is not None else "not set",
             code(written(one.after)) if one.after is not None else "removed",
-            text(one.why),
+            prose(one.why),
         ]
         for one in verdict.adaptations
     ]
@@ -298,7 +324,8 @@ def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
     ]
     columns = [Column("Rank"), *(Column(kind.capitalize(), "number") for kind in kinds), Column("Total", "number")]
     description = "; ".join(f"{label} {in_units(_sum(held))}" for label, held in bars.items())
-    return _figure("Bytes by rank", charts.memory(bars), description, caption, columns, rows)
+    plot = f'<div class="plot" role="img" aria-label="{text(description)}">{charts.memory(bars)}</div>'
+    return _figure("Bytes by rank", plot, caption, columns, rows)
 
 
 def _held(amount: Held | None) -> str:
@@ -334,20 +361,17 @@ def _steps(verdict: Verdict) -> str:
         ]
         for index, step in numbered
     ]
-    losses = ", ".join(formatted(step.loss) for step in verdict.steps)
-    description = f"Loss by step: {losses}. {caption}"
-    return _figure("Steps", charts.steps(verdict.steps), description, caption, columns, rows)
+    return _figure("Steps", charts.steps(verdict.steps), caption, columns, rows)
 
 
 def _counted_off(steps: list[int]) -> str:
     return f"{'step' if len(steps) == 1 else 'steps'} {', '.join(map(str, steps))}"
 
 
-def _figure(title: str, plot: str, description: str, caption: str, columns: list[Column], rows: list[list[str]]) -> str:
-    """A plot, its text for screen readers, and a folded table of its numbers."""
+def _figure(title: str, plot: str, caption: str, columns: list[Column], rows: list[list[str]]) -> str:
+    """A plot, and a folded table of its numbers."""
     return (
-        f'<figure><h4>{text(title)}</h4><div class="plot" role="img" aria-label="{text(description)}">{plot}</div>'
-        f"<figcaption>{text(caption)}</figcaption>"
+        f"<figure><h4>{text(title)}</h4>{plot}<figcaption>{text(caption)}</figcaption>"
         f"<details><summary>Numbers</summary>{table(title, columns, rows)}</details></figure>"
     )
 

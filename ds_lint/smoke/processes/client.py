@@ -43,6 +43,9 @@ _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "CROSS_", "MASTER_", "ACCELERAT
 _TF32 = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
 
 
+NEEDS_FORK = "training runs need Linux or macOS, where ds-lint forks their ranks; on Windows, start ds-lint in WSL 2"
+
+
 class CouldNotRun(Exception):  # noqa: N818 - it says nothing about the config
     """The run was not possible; the message says why, in one sentence."""
 
@@ -56,7 +59,7 @@ class Pool:
 
     def __init__(self, folder: str | None = None, mode: str = CPU) -> None:
         if not hasattr(os, "fork"):
-            raise CouldNotRun("--smoke needs Linux or macOS, because it forks its ranks")
+            raise CouldNotRun(NEEDS_FORK)
         self.mode = mode
         self._below = folder
         self._of_gpus: Pool | None = None

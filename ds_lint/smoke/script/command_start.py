@@ -131,12 +131,20 @@ def started(command: list[str], environment: dict[str, str]) -> subprocess.Popen
     try:
         return subprocess.Popen(  # noqa: S603 - what the user asks for
             ["env", *command] if _ASSIGNMENT.match(command[0]) else command,
-            stdout=sys.stderr.fileno(),
+            stdout=_standard_error(),
             env=environment,
             start_new_session=True,
         )
     except OSError as error:
         raise CouldNotRun(f"{command[0]!r} cannot be started: {error.strerror}") from None
+
+
+def _standard_error() -> int:
+    """The number of standard error: that of the process, if a program that embeds ds-lint collects what is written."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError):  # io.UnsupportedOperation is one
+        return 2
 
 
 def environment_of(plan: Plan, path: str | None = None) -> dict[str, str]:

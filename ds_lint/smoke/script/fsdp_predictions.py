@@ -41,5 +41,5 @@ def _confirmed(verdict: Verdict, report: FileReport) -> Iterator[Check]:
             if check.status in _SHOWS or is_one_unit:
                 finding.confirmed = finding.confirmed or check.message
                 why = f"{finding.code} ({finding.name}) is {CONFIRMED}: {check.message}"
-                yield Check(PREDICTION, "pass", finding.key, finding.effect, None, None, why)
+                yield Check(PREDICTION, "pass", finding.key, finding.effect, check.message, None, why)
                 break

@@ -28,15 +28,15 @@ from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import setup as setups
-from ds_lint.memory.estimate import estimate
+from ds_lint.footprint import setup as setups
+from ds_lint.footprint.estimate import estimate
 from ds_lint.output.smoke import STATES, by_kind
 from ds_lint.semantics import configs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.memory.estimate import Estimate
+    from ds_lint.footprint.estimate import Estimate
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.records.engine_trace import EngineTrace, Length, Moment
 

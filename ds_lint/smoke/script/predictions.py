@@ -10,6 +10,7 @@ import json
 from shlex import join
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ds_lint.addresses import REPOSITORY
 from ds_lint.diagnostics.verdict import CUDA, Check, worst
 from ds_lint.output.harmless import without_secrets
 from ds_lint.smoke.probe.presence import SAVE
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
 
 PREDICTION = "prediction"  # the id of the checks
 CONFIRMED, CONTRADICTED, NOT_TESTED = "confirmed", "contradicted", "not tested"
-ISSUES = "https://github.com/ds-lint/ds-lint/issues"
 
-_REPORT = f"This is a bug of ds-lint, not of your config; report it at {ISSUES} with this reproduction"
+_REPORT = f"This is a bug of ds-lint, not of your config; report it at {REPOSITORY}/issues with this reproduction"
 _STATUSES = {CONFIRMED: "pass", CONTRADICTED: "warn", NOT_TESTED: "skip"}
 _BEFORE_TRAINING = ("load", "parse", "initialize")  # stages
 _DONE = "done"
@@ -161,10 +161,11 @@ def checks(found: Iterable[Prediction], report: FileReport, seen: SeenRun, comma
         name = f"{one.finding.code} ({one.finding.name})" if one.finding is not None else "what ds-lint does not report"
         message = f"{name} is {one.outcome}: {one.why}"
         expected = one.finding.effect if one.finding is not None else None
-        check = Check(PREDICTION, _STATUSES[one.outcome], key, expected, None, None, message)
+        observed = one.why if one.outcome == CONFIRMED else None
+        check = Check(PREDICTION, _STATUSES[one.outcome], key, expected, observed, None, message)
         if one.outcome == CONTRADICTED:
-            observed = _reproduction(one, report, seen, command)
-            check = check._replace(observed=observed, help=f"{_REPORT}: {json.dumps(observed)}")
+            reproduction = _reproduction(one, report, seen, command)
+            check = check._replace(observed=reproduction, help=f"{_REPORT}: {json.dumps(reproduction)}")
         yield check
 
 

@@ -205,7 +205,8 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
     if stage == 0:
         if full is None:
             return []
-        return [Check("world-shares", "pass", key, None, None, None, _sentence(world, full), adapted=True)]
+        held = {kind: amount.elements for kind, amount in seen[0].held.items() if amount.elements}
+        return [Check("world-shares", "pass", key, None, held, "elements", _sentence(world, full), adapted=True)]
     expected = _expected(world, seen[0])
     observed = [_observed(one, expected) for one in seen]
     wrong = [(one.rank, held) for one, held in zip(seen, observed, strict=True) if held != expected]

@@ -9,7 +9,7 @@ from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.expected.documented_optimizer import NoReference, update_rule
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.records.failure import Failure
-from ds_lint.smoke.verify.check import SmallRun, checked, skipped
+from ds_lint.smoke.verify.check import OF_TOLERANCE, SmallRun, checked, skipped
 from ds_lint.smoke.verify.precision import dtypes, is_scaled
 from ds_lint.smoke.verify.steps import clipping
 
@@ -54,10 +54,11 @@ def arithmetic(expectation: Expectation, run: SmallRun) -> Iterator[Check]:
 
 def _samples(expectation: Expectation, run: SmallRun, found: Reference) -> Check:
     wanted = "other samples in each step" + " and on each rank" * (run.world_size > 1)
+    passes = sum(len(step) for one in run.train for step in one.samples)
     return checked(
         SAMPLES,
         Requested(wanted, expectation.key("train_batch_size")),
-        found.samples or wanted,
+        found.samples or f"no sample twice in {passes:,} forward passes",
         found.samples is None,
         kept="no sample of the data is trained on twice" + ", by whichever rank" * (run.world_size > 1),
         broken=f"{found.samples}: the training has fewer samples than it counts",
@@ -123,7 +124,7 @@ def _weights(expectation: Expectation, run: SmallRun, found: Reference) -> Check
     return checked(
         WEIGHTS,
         Requested("the fp32 weights, rounded", expectation.dtype.key or expectation.key(ZERO, "stage")),
-        None if difference is None else f"{difference.elements:,} other elements",
+        f"{0 if difference is None else difference.elements:,} other elements",
         difference is None,
         kept=f"after each of {found.steps} steps, the ranks compute with the fp32 weights of that step, in {dtype}",
         broken=""
@@ -147,6 +148,7 @@ def _check(
         requested,
         share if difference is None else difference.observed,
         difference is None,
+        unit=OF_TOLERANCE if difference is None else None,
         kept=f"{kept.format(steps)}; the largest difference is {share:.2g} of its tolerance",
         broken=""
         if difference is None

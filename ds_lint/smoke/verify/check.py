@@ -119,6 +119,8 @@ class ScriptRun(ObservedRun):
         return self.ranks[0].data_parallel
 
 
+OF_TOLERANCE = "of the tolerance"  # the unit of the largest difference of a comparison that passes
+
 AnyRun = TypeVar("AnyRun", bound=ObservedRun)
 Verify = Callable[[Expectation, AnyRun], Iterator[Check]]
 

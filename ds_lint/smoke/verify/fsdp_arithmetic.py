@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.records.fsdp import FSDP1
 from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE, WEIGHTS, element
-from ds_lint.smoke.verify.check import skipped
+from ds_lint.smoke.verify.check import OF_TOLERANCE, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _averaging(run: ShardedRanks, found: FsdpInspection, recomputed: Recomputed)
             why + element(wrong),
         )  # fmt: skip
     return Check(
-        AVERAGING, "pass", None, wanted, recomputed.largest.get(AVERAGING), None,
+        AVERAGING, "pass", None, wanted, recomputed.largest[AVERAGING], OF_TOLERANCE,
         f"{recomputed.compared[AVERAGING]:,} sampled gradients of a step are the average over ranks and micro steps of "
         f"what autograd computes; the largest difference is {recomputed.largest[AVERAGING]:.2g} of its tolerance",
     )  # fmt: skip
@@ -90,7 +90,7 @@ def _clipping(run: ShardedRanks, found: FsdpInspection) -> Iterator[Check]:
     observed = list(seen.observed.values())
     if not seen.is_wrong:
         message = f"the gradients, of norm {seen.norm:.4g}, are clipped to {seen.most:g} by the norm of all ranks"
-        yield Check(CLIPPING, "pass", None, seen.most, observed, None, message)
+        yield Check(CLIPPING, "pass", None, seen.expected, observed, None, message)
         return
     differ = len({f"{one:.4g}" for one in observed}) > 1
     how = ", and each rank by another factor" if differ else ""
@@ -138,7 +138,7 @@ def _update(found: FsdpInspection, recomputed: Recomputed) -> Check:
         message = f"a step gives other weights than the documented arithmetic of {name}"
         return Check(UPDATE, "fail", None, f"{name} as documented", wrong.observed, None, message, element(wrong))
     return Check(
-        UPDATE, "pass", None, f"{name} as documented", recomputed.largest[UPDATE], None,
+        UPDATE, "pass", None, f"{name} as documented", recomputed.largest[UPDATE], OF_TOLERANCE,
         f"{recomputed.compared[UPDATE]:,} sampled weights of a step are updated as the documented arithmetic of {name} "
         f"says; the largest difference is {recomputed.largest[UPDATE]:.2g} of its tolerance",
     )  # fmt: skip
@@ -154,7 +154,9 @@ def _weights(found: FsdpInspection, recomputed: Recomputed) -> Check:
         return skipped(WEIGHTS, None, "no unit was seen gathered after the sampled step")
     compared = recomputed.compared[WEIGHTS]
     message = f"all ranks compute with the shards of all ranks: {compared:,} sampled weights are the same bit for bit"
-    return Check(WEIGHTS, "pass", None, None, None, None, message)
+    return Check(
+        WEIGHTS, "pass", None, "the shards of all ranks", f"0 other of {compared:,} sampled weights", None, message
+    )
 
 
 def export(run: ShardedRanks, found: FsdpInspection | str) -> Iterator[Check]:

@@ -259,7 +259,9 @@ def rates(run: ShardedRanks) -> Iterator[Check]:
             return
     if first.evidence.steps:
         used = first.evidence.steps[-1].learning_rates
-        yield Check(RATES, "pass", None, None, used, None, "all ranks step with the same learning rates")
+        yield Check(
+            RATES, "pass", None, "the same on all ranks", used, None, "all ranks step with the same learning rates"
+        )
 
 
 def begun(run: ShardedRanks) -> Iterator[Check]:

@@ -146,7 +146,7 @@ def dtypes(expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]:
             "pass",
             key,
             compute,
-            compute,
+            ", ".join(sorted(found["the weights in the forward pass"][1])),
             None,
             f"weights are {compute} in the forward pass, and {kept} in the shards, gradients and states",
         )
@@ -222,8 +222,9 @@ def keys(expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]:
             "Delete the key, or correct its name.",
         )
     rest = f"this run does not use {len(unused)} known keys: {', '.join(unused)}"
+    read = f"{len(strange)} never read" if strange else "every key read"
     yield Check(
-        "keys", "pass", None, "read", rest if unused else None, None, rest if unused else "the run read every key"
+        "keys", "pass", None, "read", rest if unused else read, None, rest if unused else "the run read every key"
     )
 
 

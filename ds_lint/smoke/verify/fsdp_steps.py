@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.smoke.expected.documented_optimizer import NoReference
+from ds_lint.smoke.expected.expectation import Requested
 from ds_lint.smoke.records.failure import Failure
-from ds_lint.smoke.verify.check import skipped
+from ds_lint.smoke.verify.check import OF_TOLERANCE, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def loss(expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]:
         "fail" if bad else "pass",
         expectation.precision_key,
         "finite",
-        None,
+        run.train[bad[0][0]].steps[bad[0][1]].loss if bad else [step.loss for step in run.train[0].steps],
         None,
         f"the loss of rank {bad[0][0]} is not finite in step {bad[0][1] + 1}"
         if bad
@@ -69,7 +70,7 @@ def batch(_expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]:
         "pass" if wrong is None else "fail",
         None,
         wanted,
-        wrong or wanted,
+        wrong or next(iter(found), None),
         "samples",
         f"each rank trains on {run.job.accumulation_steps} micro batches of {run.job.batch_size} samples in each step"
         if wrong is None
@@ -88,7 +89,7 @@ def learning_rates(_expectation: FsdpExpectation, run: ShardedRun) -> Iterator[C
         "pass" if wrong is None else "fail",
         None,
         wanted,
-        wanted if wrong is None else wrong,
+        [rate for step in run.train[0].steps for rate in step.learning_rates] if wrong is None else wrong,
         None,
         f"each step has the learning rate {wanted:g} of the script"
         if wrong is None
@@ -113,8 +114,8 @@ def clipping(_expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]:
         "clipping",
         "fail" if wrong else "pass",
         None,
-        most,
-        wrong[0][1] if wrong else most,
+        f"a norm of at most {most:g}",
+        wrong[0][1] if wrong else norms,
         None,
         f"step {wrong[0][0] + 1} uses a gradient of norm {wrong[0][1]:.4g}, but it is to be clipped to {most:g}"
         if wrong
@@ -138,13 +139,13 @@ def arithmetic(expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]
         "pass" if found.samples is None else "fail",
         None,
         "other samples in each step of each rank",
-        found.samples,
+        found.samples or f"no sample twice in {sum(len(step) for one in run.train for step in one.samples):,} passes",
         None,
         found.samples or "no sample comes twice, on any rank in any step",
     )
     yield _compared(
         "averaging",
-        key,
+        Requested("the average over ranks and micro steps", key),
         found,
         found.averaging,
         kept=f"the gradients of {steps} are the average over ranks and micro steps",
@@ -152,7 +153,7 @@ def arithmetic(expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]
     )
     yield _compared(
         "update",
-        key,
+        Requested("the weights of AdamW as documented", key),
         found,
         found.update,
         kept=f"{steps} of AdamW give the weights of its documented arithmetic",
@@ -164,7 +165,7 @@ def arithmetic(expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]
         "pass" if wrong is None else "fail",
         expectation.precision_key,
         "the shards of all ranks, rounded",
-        None if wrong is None else f"{wrong.elements:,} other elements",
+        f"{0 if wrong is None else wrong.elements:,} other elements",
         None,
         f"after each step, the ranks compute with the shards of that step, in {run.job.compute_dtype or 'float32'}"
         if wrong is None
@@ -175,17 +176,17 @@ def arithmetic(expectation: FsdpExpectation, run: ShardedRun) -> Iterator[Check]
 
 
 def _compared(
-    id: str, key: str | None, found: Reference, difference: Deviation | None, *, kept: str, broken: str
+    id: str, requested: Requested, found: Reference, difference: Deviation | None, *, kept: str, broken: str
 ) -> Check:
     share = found.largest.get(id, 0.0)
     if difference is None:
         message = f"{kept}; the largest difference is {share:.2g} of its tolerance"
-        return Check(id, "pass", key, None, share, None, message)
+        return Check(id, "pass", requested.key, requested.value, share, OF_TOLERANCE, message)
     where = f"An element of {difference.parameter}" if difference.parameter else "Their norm"
     return Check(
         id,
         "fail",
-        key,
+        requested.key,
         difference.expected,
         difference.observed,
         None,

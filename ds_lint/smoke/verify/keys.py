@@ -41,7 +41,11 @@ def keys(expectation: Expectation, run: ObservedRun) -> Iterator[Check]:
         "pass",
         None,
         "read",
-        None if not rest else f"not used in this run: {', '.join(rest)}",
+        f"not used in this run: {', '.join(rest)}"
+        if rest
+        else f"{len(strange)} never read"
+        if strange
+        else "every key read",
         None,
         "the run read every key"
         if not (rest or strange)

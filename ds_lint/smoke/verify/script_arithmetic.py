@@ -11,7 +11,7 @@ from ds_lint.smoke.expected.documented_optimizer import NoReference, rule_of_con
 from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify import script_weights
 from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE, WEIGHTS, element
-from ds_lint.smoke.verify.check import ScriptRun, checked, skipped
+from ds_lint.smoke.verify.check import OF_TOLERANCE, ScriptRun, checked, skipped
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def _compared(id: str, run: ScriptRun, requested: Requested, *, kept: str, broke
         requested,
         share if mismatch is None else mismatch.observed,
         mismatch is None,
+        unit=OF_TOLERANCE if mismatch is None else None,
         kept=f"{found.compared[id]:,} sampled {what} of a step {kept}; the largest difference is {share:.2g} of its "
         "tolerance",
         broken=broken,

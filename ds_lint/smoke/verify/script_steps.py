@@ -125,7 +125,7 @@ def samples_of(run: ScriptRun) -> Iterator[Check]:
     yield checked(
         "samples",
         Requested("other samples on each rank", None),
-        same or "other samples on each rank",
+        same or "no two ranks with the same inputs",
         same is None,
         bad="warn",
         kept="no two ranks train on the same inputs in a micro step",

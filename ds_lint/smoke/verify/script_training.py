@@ -37,12 +37,14 @@ def _kept(run: ScriptRun) -> Check:
     lacking = sorted(run.without_gradient)
     number = len(run.trained_names)
     what = f"gradients reach all {number} parameters of the optimizer"
+    observed: str | None = f"gradients of {number - len(lacking)} of {number} parameters"
     if not any(one.is_coverage_known for one in run.ranks):
         what = "the script calls `engine.module` itself, so which parameters get gradients is not known"
+        observed = None
     elif lacking:
         names = _firsts(lacking)
         what = f"gradients reach {number - len(lacking)} of {number} parameters of the optimizer, but not {names}"
-    return checked(TRAINING, Requested(_WANTED, None), None, is_kept=True, kept=what, broken="")
+    return checked(TRAINING, Requested(_WANTED, None), observed, is_kept=True, kept=what, broken="")
 
 
 def _in_evaluation(run: ScriptRun) -> Iterator[Check]:

@@ -22,10 +22,12 @@ def live(expectation: Expectation, run: ScriptRun) -> Check:
         why = "the weights that the ranks compute with are not in memory between steps"
         return skipped(WEIGHTS, stage, why if found is not None else "no step was made whose tensors could be sampled")
     dtype = expectation.dtype
+    compared = found.compared.get(WEIGHTS, 0) if found is not None else 0
+    observed = f"0 other of {compared:,} sampled weights" if wrong is None else wrong[0]
     return checked(
         WEIGHTS,
         Requested("the fp32 weights, rounded", dtype.key or stage),
-        None if wrong is None else wrong[0],
+        observed,
         wrong is None,
         kept=f"after a step, the ranks compute with its fp32 weights, in {dtype.value}",
         broken="" if wrong is None else wrong[1],
