@@ -109,7 +109,7 @@ def all_here() -> list[Gpu]:
 
     query = ["nvidia-smi", "--query-gpu=name,memory.total,compute_cap", "--format=csv,noheader,nounits"]
     try:
-        answer = run(query, capture_output=True, text=True, timeout=PATIENCE, check=True)  # noqa: S603 - fixed words
+        answer = run(query, capture_output=True, encoding="utf-8", errors="replace", timeout=PATIENCE, check=True)  # noqa: S603 - fixed words
     except (OSError, SubprocessError):  # SubprocessError: no driver, or one older than this question
         return []
     return [gpu for line in answer.stdout.splitlines() if (gpu := _listed(line)) is not None]

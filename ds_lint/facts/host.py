@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 
 from ds_lint.facts import cgroups
 from ds_lint.facts.unreadable import UnreadableFact
@@ -38,9 +39,11 @@ def free_memory() -> int | None:
 
 def shared_memory() -> int | None:
     """The bytes of /dev/shm, through which ranks and data loaders exchange tensors; None where there is none."""
+    if sys.platform == "win32":
+        return None
     try:
         status = os.statvfs(_SHARED)
-    except (AttributeError, OSError):  # not on Windows
+    except OSError:
         return None
     return status.f_frsize * status.f_blocks
 
@@ -65,7 +68,7 @@ def has_async_io() -> bool | None:
             return True
         try:
             question = [compiler, f"-print-file-name={library}"]
-            answer = run(question, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - fixed words
+            answer = run(question, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True)  # noqa: S603 - fixed words
         except (OSError, SubprocessError):
             return None
         if os.path.isabs(answer.stdout.strip()):  # only the name where there is no such file

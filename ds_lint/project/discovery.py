@@ -6,7 +6,7 @@ import os
 import stat
 
 from ds_lint.project.gitignore import Ignored
-from ds_lint.source.languages import DOCUMENTATION, SEARCHED
+from ds_lint.source.languages import SEARCHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,20 +31,22 @@ def candidates(
     *,
     leaves_out: LeavesOut = lambda _path, _is_folder: False,
     respects_gitignore: bool = False,
-    includes_markdown: bool = False,
+    included: Callable[[str, list[str]], list[str]] | None = None,
     wants: Callable[[str], bool] | None = None,
 ) -> Iterator[str]:
     """The files below a directory in a language that configs are written in, in a stable order.
 
-    ``wants`` tells by its name whether another search looks for a file. ``on_error`` hears of the folders that cannot
+    ``included`` tells which names in a folder are looked at instead, and ``wants`` whether another search looks for a
+    name. ``on_error`` hears of the folders that cannot
     be opened; ``leaves_out`` says whether a file or folder is excluded.
     """
-    endings = (*ENDINGS, *DOCUMENTATION) if includes_markdown else ENDINGS
     ignored = Ignored(directory, on_error) if respects_gitignore else None
     for here, folders, files in os.walk(directory, onerror=on_error):
-        names = sorted(
-            name for name in files if (wants(name) if wants else name.endswith(endings) and name not in _OF_TOOLS)
-        )
+        if wants is not None:
+            names = sorted(filter(wants, files))
+        else:
+            usual = [name for name in files if name.endswith(ENDINGS)] if included is None else included(here, files)
+            names = sorted(name for name in usual if name not in _OF_TOOLS)
         if ignored is not None:
             in_folder = ignored.entering(here, (*folders, *files))
             if in_folder is not None:

@@ -45,6 +45,12 @@ def relative(path: str, directory: str, system: ModuleType = os.path) -> str:
     return slashed
 
 
+def is_below(path: str, directory: str, system: ModuleType = os.path) -> bool:
+    """Whether a path leads to a folder or below it."""
+    place = relative(path, directory, system)
+    return place.split("/")[0] != ".." and not system.isabs(place)
+
+
 def matches(path: str, pattern: str) -> bool:
     """Whether a pattern means a file or a folder above it.
 

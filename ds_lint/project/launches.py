@@ -11,6 +11,7 @@ from ds_lint.launches import files as kinds
 from ds_lint.launches.flag_config import MARKS
 from ds_lint.launches.scripts import may_launch
 from ds_lint.project.discovery import candidates
+from ds_lint.project.globs import relative
 from ds_lint.project.references import located
 from ds_lint.source.files import ON_DISK
 from ds_lint.source.notebook_cells import shown_line
@@ -187,7 +188,7 @@ def read_launches(path: str, directory: str, files: Files = ON_DISK) -> LaunchFi
     kind = kinds.kind_of(path, data) if data is not None else None
     if data is None or kind is None:
         return None
-    place = os.path.relpath(path, directory).replace(os.sep, "/")
+    place = relative(path, directory)
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     if not may_launch(text):
         return None
@@ -205,7 +206,7 @@ def read_notebook(path: str, directory: str, files: Files = ON_DISK) -> Notebook
         return None
     from ds_lint.launches.notebook import reading  # few projects have one
 
-    place = os.path.relpath(path, directory).replace(os.sep, "/")
+    place = relative(path, directory)
     return reading(text.replace("\r\n", "\n"), place, _reader(place, directory, files))
 
 
@@ -269,6 +270,6 @@ def _reader(script: str, directory: str, files: Files) -> ProjectTexts:
 
     def place(name: str) -> str | None:
         path = path_of(name)
-        return None if path is None else os.path.relpath(path, directory).replace(os.sep, "/")
+        return None if path is None else relative(path, directory)
 
     return ProjectTexts(place, text)

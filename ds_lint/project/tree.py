@@ -7,6 +7,7 @@ import re
 from functools import cached_property
 
 from ds_lint.project.gitignore import ignores
+from ds_lint.project.globs import is_below, relative
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ProjectTree:
         found: list[str] = []
         for here, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if name not in _UNSEEN)
-            place = os.path.relpath(here, self.root).replace(os.sep, "/")
+            place = relative(here, self.root)
             found += (name if place == "." else f"{place}/{name}" for name in sorted(names))
             if len(found) > _MOST_FILES:
                 break
@@ -63,9 +64,8 @@ class ProjectTree:
     def place_of(self, path: str) -> str | None:
         """A whole path as one from the root; None if it leads out of the project."""
         for root in (self.root, os.path.realpath(self.root)):
-            place = os.path.relpath(path, root).replace(os.sep, "/")
-            if not place.startswith(os.pardir):
-                return place
+            if is_below(path, root):
+                return relative(path, root)
         return None
 
     def has(self, place: str) -> bool:
