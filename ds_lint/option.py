@@ -33,7 +33,9 @@ class Option:
     keyword = ""  # of ``ds_lint.check``, if it is not the name
     annotation: str | None = None  # of that keyword, if it takes more
     is_path = False  # or may be: of a file or folder, or something else
+    is_whole = False  # of a list: each word is one value, whatever commas are in it
     is_hidden = False
+    is_repeated = False  # each time with one more value
     is_required = False
     can_be_off = True  # of a switch that may be unset
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ntpath
+import os
 from time import perf_counter
 
 import jsonschema
@@ -16,7 +17,7 @@ from ds_lint.project.globs import matches, relative
 from ds_lint.session.options import Options
 from ds_lint.settings import reader
 from ds_lint.settings.kinds import complaints_about
-from ds_lint.settings.nearest import Nearest
+from ds_lint.settings.nearest import Nearest, user_file
 from ds_lint.settings.record import NO_SETTINGS, Settings, SettingsError
 from ds_lint.settings.table import SETTINGS
 
@@ -24,15 +25,25 @@ with open(resources.path("schemas", "published", "settings.schema.json"), encodi
     SCHEMA = jsonschema.Draft7Validator(json.load(file))
 
 GOOD = {
+    "extend": ["../base.toml", "~/ds-lint.toml"],
+    "required-version": [">=0.1", "0.1.0"],
     "select": [["DS1", "unknown-key", "DS201"], []],
     "extend-select": [["DS121"]],
     "ignore": [["no-effect-key"]],
     "preview": [True, False],
     "severity": [{"unknown-key": "info", "DS102": "error"}, {}],
     "per-file-ignores": [{"tests/**": ["DS1"], "a.json": ["unknown-key"]}],
+    "extend-per-file-ignores": [{"tests/**": ["DS1"]}],
+    "fixable": [["ALL"], []],
+    "extend-fixable": [["DS101"]],
+    "unfixable": [["DS1", "unknown-key"]],
+    "unsafe-fixes": [True, False],
+    "output-format": ["full", "sarif"],
     "fail-on": ["error", "warning", "info"],
     "exclude": [["third_party", "*.bak.json"], []],
     "extend-exclude": [["third_party/"]],
+    "include": [["conf/**", "*.json"], []],
+    "extend-include": [["*.conf"]],
     "force-exclude": [True, False],
     "include-markdown": [True, False],
     "respect-gitignore": [True, False],
@@ -63,6 +74,14 @@ BAD = [
     ({"severity": "error"}, 'severity must be a table of rules and severities, not "error"'),
     ({"per-file-ignores": {"a.json": "DS101"}}, 'per-file-ignores.a.json must be a list of rules, not "DS101"'),
     ({"per-file-ignores": {"": []}}, 'per-file-ignores must be a path or a pattern such as "tests/**", not ""'),
+    ({"extend": ["a.toml"]}, 'extend must be the path of a file, not ["a.toml"]'),
+    (
+        {"required-version": 0.1},
+        'required-version must be a version such as "0.1.0" or a range such as ">=0.1", not 0.1',
+    ),
+    ({"unfixable": ["XY"]}, "unfixable[0]: unknown rule XY; `ds-lint rules` lists them"),
+    ({"unsafe-fixes": "true"}, 'unsafe-fixes must be true or false, not "true"'),
+    ({"include": "*.json"}, 'include must be a list of patterns, not "*.json"'),
     ({"fail-on": "never"}, 'fail-on must be "error", "warning" or "info", not "never"'),
     ({"exclude": "build"}, 'exclude must be a list of patterns, not "build"'),
     ({"select": [""]}, 'select[0] must be a rule, such as "DS101" or "unknown-key", not ""'),
@@ -108,7 +127,7 @@ def test_bad_settings(settings, said):
 
 def test_an_unknown_setting_like_no_other_is_told_what_there_is():
     (said,) = complaints_about({"zzz": 1}, SETTINGS)
-    assert said.startswith('unknown setting "zzz"; valid names are select, extend-select, ignore, ')
+    assert said.startswith('unknown setting "zzz"; valid names are extend, required-version, select, ')
 
 
 VALUES = st.recursive(
@@ -140,7 +159,7 @@ def test_a_pyproject_has_a_table_of_ours():
 
 def test_a_file_of_our_own_has_nothing_else():
     assert read('stack = "trainer"', "ds-lint.toml").stack == "trainer"
-    with pytest.raises(SettingsError, match=r'^ds-lint.toml: unknown setting "tool"; valid names are select'):
+    with pytest.raises(SettingsError, match=r'^ds-lint.toml: unknown setting "tool"; valid names are extend'):
         read('[tool.ds-lint]\nstack = "trainer"\n', "ds-lint.toml")
 
 
@@ -225,6 +244,17 @@ def test_one_file_may_count_for_all_or_none(put):
     named = put("other.toml", 'stack = "accelerate"')
     assert Nearest(named).to("").stack == "accelerate"
     assert Nearest(is_isolated=True).to("") is NO_SETTINGS
+
+
+def test_the_file_of_the_user_is_looked_for_once(put, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("APPDATA", str(tmp_path / "home"))
+    looked_for = []
+    monkeypatch.setattr(os.path, "isfile", lambda path: looked_for.append(path) or os.path.exists(path))
+    nearest = Nearest()
+    put("deep/er/a.json")
+    assert nearest.to("deep/er") is nearest.to("deep") is nearest.to("") is NO_SETTINGS
+    assert len([path for path in looked_for if path == user_file()]) == 1
 
 
 def test_paths_in_a_file_begin_at_its_folder():

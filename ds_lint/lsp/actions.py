@@ -70,7 +70,8 @@ def _quick_fixes(opened: OpenDocument, result: LintResult, place: types.Range) -
             yield from _action(opened, result, title, text, diagnostics=found, is_preferred=is_safe or None)
         if (text := _suppressed(opened, result, report, finding)) is not None:
             suppressions += _action(opened, result, f"Ignore {finding.name} here", text, diagnostics=found)
-    is_safe_to_fix = [one.fix is not None and one.fix.safety in SAFE for one, _ in result.found]
+    safeties = result.context.safeties
+    is_safe_to_fix = [one.fix is not None and one.fix.safety in safeties for one, _ in result.found]
     if 1 < sum(is_safe_to_fix) <= _MOST and any(each.finding.fix is not None for _, each in here):
         yield from _fix_all(opened, result, types.CodeActionKind.QuickFix)
     yield from suppressions
@@ -87,7 +88,7 @@ def _fix_all(opened: OpenDocument, result: LintResult, kind: str) -> Iterator[ty
     """What ``ds-lint check --fix`` does to the text; none if that is nothing."""
     if not result.reports:
         return
-    fixed = result.context.fixed([report.document for report in result.reports], SAFE)
+    fixed = result.context.fixed([report.document for report in result.reports], result.context.safeties)
     number, text = sum(len(report.fixed or ()) for report in fixed), fixed[-1].document.text
     title = f"Fix all auto-fixable problems ({counted(number, 'finding')})"
     yield from _action(opened, result, title, text, kind=kind)

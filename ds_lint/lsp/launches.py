@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.files import kind_of
 from ds_lint.lsp.documents import HUGE, whole_path
+from ds_lint.project.globs import relative
 from ds_lint.project.launches import Naming, may_be_script, naming
 from ds_lint.session.inputs import stamp
 from ds_lint.session.launched import LaunchingProject, Link, as_called, scripts_of
@@ -89,7 +90,7 @@ class _Repository:
     """The launches of one repository; only the thread beside the loop looks for them."""
 
     def __init__(self, root: str) -> None:
-        self._directory = os.path.relpath(root)
+        self._directory = relative(root, os.curdir)
         self._files = _KeptFiles()
         self._scripts: list[str] = []
         self._kept: dict[str, _Kept] = {}
@@ -107,7 +108,7 @@ class _Repository:
         for path, text in texts.items():
             if path in known or not may_be_script(os.path.basename(path)):
                 continue
-            here = os.path.relpath(path)
+            here = relative(path, os.curdir)
             if kind_of(path, text[:_MOST_KEPT].encode(errors="replace")) is not None:
                 by.scripts.append(here)
             elif path.endswith(YAML):

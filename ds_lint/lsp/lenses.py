@@ -13,9 +13,9 @@ from ds_lint.session.material import grouped, with_material
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.footprint.band import Band
+    from ds_lint.footprint.certainty import Needs
     from ds_lint.lsp.documents import OpenDocument
-    from ds_lint.memory.band import Band
-    from ds_lint.memory.certainty import Needs
     from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
     from ds_lint.session.material import Material
@@ -50,7 +50,7 @@ def _title(config: Config) -> str | None:
     """The figures of a run; None if a fact is missing."""
     if config.facts.model is None or config.world_size is None:
         return None
-    from ds_lint.memory import certainty  # most texts lack a fact
+    from ds_lint.footprint import certainty  # most texts lack a fact
 
     on_gpu, on_host = certainty.of_gpu_at_full_length(config), certainty.of_host(config)
     if on_gpu is None:

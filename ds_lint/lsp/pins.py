@@ -13,7 +13,7 @@ from ds_lint.session.reached import MOST_PINNED, pinned
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ds_lint.lsp.documents import OpenDocument
     from ds_lint.session.session import Session
@@ -28,12 +28,15 @@ def configs_below(path: str, session: Session) -> list[str]:
     return list(islice(pinned(path, session, lambda _: None), MOST_PINNED))
 
 
-def actions(opened: OpenDocument, context: types.CodeActionContext) -> list[types.CodeAction]:
-    """A change of the pin for each finding at it that another release does not have."""
+def actions(
+    opened: OpenDocument, context: types.CodeActionContext, fixable: Collection[str] | None
+) -> list[types.CodeAction]:
+    """A change of the pin for each finding at it that another release does not have, if its rule is fixable."""
     found: list[types.CodeAction] = []
     for diagnostic in context.diagnostics:
         data = diagnostic.data if isinstance(diagnostic.data, dict) else {}
-        if isinstance(id_ := data.get("advisory"), str):
+        is_fixable = fixable is None or diagnostic.code in fixable
+        if is_fixable and isinstance(id_ := data.get("advisory"), str):
             found += _changes(opened, diagnostic, id_)
     return found
 

@@ -55,20 +55,22 @@ class Project:
         place = os.path.join(self._directory, "any.json")
         before = stamps([*self._stamps, *inputs(self._directory, None)])  # what changes meanwhile is read again
         complaint = ""
+        extended: tuple[str, ...] = ()  # by settings that cannot be used
         for options in (self._options, Options([]), Options([], isolated=True)):
             try:
                 session = Session(options)
                 context = session.context(place)
             except UNUSABLE as error:
                 complaint = complaint or str(error)
+                extended += getattr(error, "files", ())
             else:
-                found = inputs(self._directory, context)
+                found = (*inputs(self._directory, context), *extended)
                 self._stamps = {path: before[path] if path in before else stamp(path) for path in found}
                 self._complain_once(complaint)
                 return session
             if self._session is not None:
                 break
-        self._stamps = before
+        self._stamps = before | {path: stamp(path) for path in extended}
         self._complain_once(complaint)
         return self._session or Session(Options([], isolated=True))
 

@@ -15,7 +15,7 @@ from ds_lint.source.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from ds_lint.lsp.documents import OpenDocument
-    from ds_lint.settings.record import Settings
+    from ds_lint.settings.record import ConfigEntry, Settings
     from ds_lint.source.tree import Node
 
 _ENDINGS = (".json", ".hjson", ".jsonc", ".json5", *LANGUAGES)
@@ -33,7 +33,7 @@ def may_be_config(opened: OpenDocument) -> bool:
 
 def is_config(opened: OpenDocument, settings: Settings) -> bool:
     """Whether the text is a config; called once for each text."""
-    if any(_names(entry.pattern, opened.path, settings) for entry in settings.configs):
+    if any(_names(entry, opened.path) for entry in settings.configs):
         return True
     if not may_be_config(opened):
         return False
@@ -48,13 +48,14 @@ def is_config(opened: OpenDocument, settings: Settings) -> bool:
     return NAME_OF_A_CONFIG.search(os.path.basename(opened.path)) is not None and _says_nothing_else(document.root)
 
 
-def _names(pattern: str, path: str, settings: Settings) -> bool:
-    """Whether a pattern means this one file, and not whatever lies in a folder."""
+def _names(entry: ConfigEntry, path: str) -> bool:
+    """Whether the pattern of an entry means this one file, and not whatever lies in a folder."""
     from ds_lint.project.globs import matches, relative
 
+    pattern = entry.pattern
     is_one = not any(sign in pattern for sign in _WILDCARDS)
     is_same = os.path.basename(pattern) == os.path.basename(path)
-    return is_one and is_same and matches(relative(path, settings.directory), pattern)
+    return is_one and is_same and matches(relative(path, entry.directory), pattern)
 
 
 def _says_nothing_else(root: Node | None) -> bool:

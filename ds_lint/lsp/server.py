@@ -18,7 +18,8 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from ds_lint import __version__
-from ds_lint.diagnostics.report import DOCUMENTATION, page_url
+from ds_lint.addresses import SITE
+from ds_lint.diagnostics.report import page_url
 from ds_lint.knowledge import advisories
 from ds_lint.knowledge.advisory_words import title
 from ds_lint.knowledge.keys import knowledge
@@ -163,7 +164,9 @@ class Server(LanguageServer):
         found = lenses.lenses(opened, self.schedule.context_of(opened)) if opened is not None else []
         workspace = self.client_capabilities.workspace
         can_run = workspace is not None and workspace.execute_command is not None
-        return [*found, *self.runs.lenses(uri)] if can_run and self._shows_runs else found
+        if sys.platform == "win32" or not (can_run and self._shows_runs):
+            return found
+        return [*found, *self.runs.lenses(uri)]
 
 
 server = Server()
@@ -304,7 +307,9 @@ async def _code_action(ls: Server, params: types.CodeActionParams) -> list[types
     result = ls.schedule.current(opened) if opened is not None else None
     if opened is None or result is None:
         other = ls.documents.get(params.text_document.uri)
-        return pins.actions(other, params.context) if other is not None and states_requirements(other.path) else []
+        if other is None or not states_requirements(other.path):
+            return []
+        return pins.actions(other, params.context, ls.projects.context(other.path).fixable)
     find_actions = partial(actions.actions, opened, result, params.context, params.range)
     if len(result.found) <= MANY and len(opened.text) <= LARGE:
         return find_actions()
@@ -354,7 +359,7 @@ def _explain(params: Any) -> dict[str, str] | None:
     if not isinstance(name, str):
         raise JsonRpcInvalidParams(f"{EXPLAIN} takes the code or the name of a rule as `rule`")
     if (advisory := advisories.named(name)) is not None:
-        url = f"{DOCUMENTATION}advisories/{advisory['id']}/"
+        url = f"{SITE}advisories/{advisory['id']}/"
         return {"code": advisory["id"], "name": title(advisory), "url": url, "markdown": advisory_page(advisory)}
     rule = find(name)
     if rule is None:

@@ -13,6 +13,7 @@ from ds_lint.launches.named_files import NamedFile, named_files
 from ds_lint.launches.script_configs import configs_named_in
 from ds_lint.project.absent_files import NamedTogether, absent_files
 from ds_lint.project.discovery import candidates
+from ds_lint.project.globs import is_below, relative
 from ds_lint.project.launches import NOTEBOOK, data_of, may_be_script, read_launches, read_notebook
 from ds_lint.project.made_files import brings_files
 from ds_lint.project.of_tests import is_of_tests
@@ -68,7 +69,7 @@ class _AbsentNames:
     def add(self, text: _Text, span: Span, absent: AbsentFile) -> None:
         one = absent.named
         self.texts[text.path] = text
-        shown = os.path.relpath(one.name) if os.path.isabs(one.name) else one.name
+        shown = relative(one.name, os.curdir) if os.path.isabs(one.name) else one.name
         name = AbsentName(span, shown, one.role, one.taker, absent.nearest)
         self.names.setdefault(text.path, {}).setdefault((span.start, one.name), name)
 
@@ -211,14 +212,14 @@ class _Reader:
     def _tree(self, directory: str) -> ProjectTree:
         repository = repository_of(os.path.join(directory, "any"))
         root, here = repository or os.path.abspath(directory), os.getcwd()
-        if repository is None and f"{root}/".startswith(f"{here}/"):
+        if repository is None and is_below(root, here):
             root = here
         if root not in self._trees:
             self._trees[root] = ProjectTree(root, is_repository=repository is not None)
         return self._trees[root]
 
     def _place(self, path: str, tree: ProjectTree) -> str:
-        return os.path.relpath(os.path.abspath(path), tree.root).replace(os.sep, "/")
+        return relative(os.path.abspath(path), tree.root)
 
 
 def _moves(launch: Launch, text: str) -> bool:

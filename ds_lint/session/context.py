@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Finding, Severity, Stack
+    from ds_lint.diagnostics.finding import Finding, Safety, Severity, Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 class LintContext:
     """What one config is linted for, by which rules, and when it fails."""
 
-    __slots__ = ("baseline", "basis", "choice", "fail_on", "material", "rules", "settings", "severities")
+    __slots__ = (
+        "baseline", "basis", "choice", "fail_on", "fixable", "material", "rules", "settings", "severities",
+        "unsafe_fixes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -37,6 +40,8 @@ class LintContext:
         severities: dict[str, Severity],
         fail_on: str,
         baseline: str | None,
+        fixable: Collection[str] | None = None,
+        unsafe_fixes: bool = False,
         material: Sequence[Material] = (),
     ) -> None:
         self.settings = settings
@@ -46,6 +51,8 @@ class LintContext:
         self.severities = severities  # by code, where the settings give another than the rule's own
         self.fail_on = fail_on
         self.baseline = baseline  # the path of one
+        self.fixable = fixable  # the codes of the rules whose fixes may be applied; None for all
+        self.unsafe_fixes = unsafe_fixes
         self.material = material  # recipes and launches that name the config
 
     def about(self, facts: Facts, stack: Stack | None) -> LintContext:
@@ -72,7 +79,19 @@ class LintContext:
         report = self._linted(document, rules)
         if self.settings.per_file_ignores:
             report.findings = [one for one in report.findings if not self._is_ignored_elsewhere(one, report)]
+        if self.fixable is not None:
+            for finding in report.findings:
+                if finding.code not in self.fixable:
+                    finding.fix = None
+        report.applies_unsafe = self.unsafe_fixes
         return report
+
+    @property
+    def safeties(self) -> Collection[Safety]:
+        """The fixes that may be applied."""
+        from ds_lint.fixes.application import ALL, SAFE  # most runs fix nothing
+
+        return ALL if self.unsafe_fixes else SAFE
 
     def _is_ignored_elsewhere(self, finding: Finding, report: FileReport) -> bool:
         """Whether the settings ignore the rule for the script or launch that a finding is about."""
@@ -155,9 +174,13 @@ def ignored_at(path: str, settings: Settings) -> tuple[list[Rule], frozenset[str
     from ds_lint.linter.selection import rules_of
     from ds_lint.project.globs import matches, relative
 
-    place = relative(path, settings.directory)
+    folders = {layer.directory for layer, *_ in settings.per_file_ignores}
+    places = {folder: relative(path, folder) for folder in folders}
     words = [
-        word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
+        word
+        for layer, _, pattern, ignored in settings.per_file_ignores
+        if matches(places[layer.directory], pattern)
+        for word in ignored
     ]
     rules = [rule for word in words if not is_id(word) for rule in rules_of(word)]
     return rules, frozenset(word.upper() for word in words if is_id(word))

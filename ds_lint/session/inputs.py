@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ds_lint.settings.nearest import NAMES
+from ds_lint.settings.nearest import NAMES, user_file
 from ds_lint.targets.directories import up_to_root, with_parents
 from ds_lint.targets.distributions import environments
 from ds_lint.targets.files import by_standing
@@ -44,16 +44,18 @@ def inputs(directory: str, context: LintContext | None) -> Iterator[str]:
         yield from (path for path in paths if os.path.isdir(path))
     if context is not None:
         settings = context.settings
-        yield from (settings.beside(path) for path in settings.policy)
+        yield from settings.extends
+        yield from settings.policy
         for sources in (settings.sources, *(entry.sources for entry in settings.configs)):
             yield from inputs_of(sources)
         yield from (place.path for pin in context.choice.pins.values() for place in pin.places)
 
 
 def settings_above(directories: Iterable[str]) -> set[str]:
-    """The files of settings that these folders may have, and the folders above them."""
+    """The files of settings that these folders may have, and the folders above them, and that of the user."""
     folders = {folder for directory in directories for folder in with_parents(os.path.abspath(directory))}
-    return {os.path.join(folder, name) for folder in folders for name in NAMES}
+    own = user_file()
+    return {os.path.join(folder, name) for folder in folders for name in NAMES} | ({own} if own else set())
 
 
 def inputs_of(sources: Sources) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ds_lint.launches.notebook_kernel import in_home, in_notebook
 from ds_lint.launches.ports import beside
 from ds_lint.launches.preset import with_shipped_file
 from ds_lint.launches.recipe import recipe_of
+from ds_lint.project.globs import relative
 from ds_lint.project.launches import (
     NOTEBOOK,
     SUBMITTED,
@@ -92,7 +93,7 @@ def add_launches(
         if os.path.isdir(given):
             group = searched.setdefault(given, {})
         elif (repository := repository_of(document.path)) is not None:
-            group = named.setdefault(os.path.relpath(repository), {})
+            group = named.setdefault(relative(repository, os.curdir), {})
         elif document.language in ("notebook", "python", "shell"):
             group = alone.setdefault(os.path.dirname(document.path) or os.curdir, {})
         else:
@@ -224,7 +225,7 @@ class LaunchingProject:
                 continue
             script, document = self.read_script(path)
             if script is not None and document is not None and script.stack is not None:
-                place = os.path.relpath(path, self.directory).replace(os.sep, "/")
+                place = relative(path, self.directory)
                 words: list[str | None] = [None] if script.depends_on_flags else []
                 launch = without_launcher(place, words)
                 facts = LaunchFacts(launch, document, script, document, self.recipe_of(launch, script, place))
@@ -242,7 +243,7 @@ class LaunchingProject:
         if script is None or script.stack is None:
             return
         document = _document_of(path, notebook.notebook, notebook.python)
-        place = os.path.relpath(path, self.directory).replace(os.sep, "/")
+        place = relative(path, self.directory)
         facts = LaunchFacts(in_notebook(place, script, notebook), document, script, document)
         facts.written = _written(facts, notebook.written, script.config_line, notebook.notebook.text)
         facts.variables = self.variables.of(facts)
@@ -258,7 +259,7 @@ class LaunchingProject:
 
         recipe = TrainingRecipe(document)
         config = (
-            located(recipe.named, os.path.relpath(path, self.directory), root=self.directory, is_there=self.files.has)
+            located(recipe.named, relative(path, self.directory), root=self.directory, is_there=self.files.has)
             if recipe.named
             else None
         )
@@ -375,7 +376,7 @@ class LaunchingProject:
 
     def module_at(self, name: str, by: str) -> tuple[str, str] | None:
         """The module of the project that a module at a path imports, with its text."""
-        place = os.path.relpath(by, self.directory)
+        place = relative(by, self.directory)
         level = len(name) - len(name.lstrip("."))
         parts = [part for part in name.lstrip(".").split(".") if part]
         below = os.path.join("", *parts)
@@ -461,7 +462,7 @@ class LaunchingProject:
             return
         node = document.root.at(("deepspeed_config", "deepspeed_config_file"))
         name = node.value if node is not None else None
-        by = os.path.relpath(path, self.directory)
+        by = relative(path, self.directory)
         named = located(name, by, root=self.directory, is_there=self.files.has) if isinstance(name, str) else None
         if named is not None:
             yield named

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import SEVERITIES, STACKS
 from ds_lint.facts import Sources
 from ds_lint.option import OptionRecord, argument, option
-from ds_lint.output import FORMATS
+from ds_lint.output import FORMATS, HTML
 from ds_lint.output.terminal import COLOURED
 from ds_lint.targets.pin import LIBRARIES
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.option import Option
 
+OUTPUT_FILE = ("-o", "--output-file")  # of every command that may write what it prints to a file
 LIMIT = 10  # findings of one rule and severity: more of them say nothing new, and hide what the others say
 _CHANGES = "shown watch job"
 
@@ -31,7 +32,7 @@ class Options(OptionRecord):
 
     stack: Stack | None = option(
         "stack", "what loads the config (default: inferred from the config, else all)", choices=STACKS,
-        variable=True, annotation="str | None", meanings=(
+        variable=True, meanings=(
             "Inferred from the config, else all that are possible", "deepspeed.initialize reads the file",
             "The Trainer of Hugging Face Transformers reads it", "Hugging Face Accelerate reads it",
         ),
@@ -50,16 +51,31 @@ class Options(OptionRecord):
     )
     extend_select: Sequence[str] = option("rules", "enable these rules too", (), metavar="RULES")
     ignore: Sequence[str] = option("rules", "disable these rules", (), metavar="RULES")
+    per_file_ignores: Sequence[str] = option(
+        "rules",
+        'disable rules for the configs that a pattern matches, as in "tests/**:DS101,old.json:unknown-key", instead of '
+        "those of the settings",
+        (), metavar="PATTERN:RULE",
+    )  # fmt: skip
+    extend_per_file_ignores: Sequence[str] = option("rules", "disable these too", (), metavar="PATTERN:RULE")
     preview: bool = option("rules", "enable rules that are in preview", False)
     fail_on: str | None = option(
         "rules", "exit with 1 if there are findings of this severity or worse (default: warning)", choices=SEVERITIES,
         variable=True,
     )  # fmt: skip
-    exit_zero: bool = option("rules", "exit with 0 even if there are findings; errors still exit with 2", False)
+    exit_zero: bool = option(
+        "rules", "exit with 0 even if there are findings; errors still exit with 2", False, flags=("-e", "--exit-zero")
+    )
 
     settings: str | None = option(
         "settings", "settings file (default: the nearest ds-lint.toml, or pyproject.toml with [tool.ds-lint])",
         metavar="FILE", either="settings", variable=True,
+    )  # fmt: skip
+    config_options: Sequence[str] = option(
+        "config",
+        "a setting that overrides those of all files, as in 'fail-on=\"error\"', or a settings file whose paths are "
+        "relative to the current directory",
+        (), metavar="KEY=VALUE|FILE", flags=("--config",), is_whole=True,
     )  # fmt: skip
     isolated: bool = option("settings", "ignore all settings files", False, either="settings")
 
@@ -70,6 +86,10 @@ class Options(OptionRecord):
         metavar="PATTERNS",
     )
     extend_exclude: Sequence[str] = option("search", "skip these too", (), metavar="PATTERNS")
+    include: list[str] | None = option(
+        "search", "look only at files that these patterns match, whatever their names end with", metavar="PATTERNS"
+    )
+    extend_include: Sequence[str] = option("search", "look at these too", (), metavar="PATTERNS")
     force_exclude: bool | None = option("search", "skip excluded files and directories even if they are named")
     include_markdown: bool | None = option(
         "search", "search Markdown files too, for the configs in their fenced blocks"
@@ -83,7 +103,14 @@ class Options(OptionRecord):
     )  # fmt: skip
     output_file: str | None = option(
         "output", "write the report to FILE instead of standard output", metavar="FILE",
-        not_with="shown watch fix-only add-ignore",
+        not_with="shown watch fix-only add-ignore", flags=OUTPUT_FILE,
+    )  # fmt: skip
+    report: Sequence[str] = option(
+        "output",
+        "also write the report in this format to this file; can be given several times. The format html is a page "
+        "about the training runs",
+        (), metavar="FORMAT=FILE", choices=(*sorted(FORMATS), HTML), is_repeated=True,
+        not_with="shown watch diff fix-only add-ignore",
     )  # fmt: skip
     statistics: bool = option(
         "amount", "print the number of findings of each rule instead of the findings", False,
@@ -129,8 +156,12 @@ class Options(OptionRecord):
         "fixes", "print what --fix would change instead of a report, and change nothing", False,
         either="fixes", not_with=_CHANGES,
     )  # fmt: skip
-    unsafe_fixes: bool = option("fixes", "also apply, or with --diff show, the fixes that may change the run", False)
+    unsafe_fixes: bool | None = option("fixes", "also apply, or with --diff show, the fixes that may change the run")
+    fixable: Sequence[str] = option("fixes", "apply and offer only the fixes of these rules", (), metavar="RULES")
+    extend_fixable: Sequence[str] = option("fixes", "apply and offer the fixes of these too", (), metavar="RULES")
+    unfixable: Sequence[str] = option("fixes", "neither apply nor offer the fixes of these rules", (), metavar="RULES")
 
+    always: Sequence[str] = ()  # rules that no selection leaves out, as one that is ignored
     sources: Sources = Sources()  # of facts, which are options too
     given_by: dict[str, str] = {}  # noqa: RUF012 - never changed: by option, the environment variable that gives it
 
@@ -152,13 +183,30 @@ class Options(OptionRecord):
     @property
     def names_rules(self) -> bool:
         """Whether it says anything about rules."""
-        return self.select is not None or bool(self.extend_select or self.ignore or self.preview)
+        return self.select is not None or bool(self.extend_select or self.ignore or self.preview or self.always)
+
+    @property
+    def gives_settings(self) -> bool:
+        """Whether it gives settings that count over those of files."""
+        return bool(
+            self.config_options
+            or self.per_file_ignores
+            or self.extend_per_file_ignores
+            or self.fixable
+            or self.extend_fixable
+            or self.unfixable
+        )
 
 
 def terms() -> list[Option]:
     """What a config is checked for, as callers in Python and editors give it too: stack, releases and facts."""
     own = [one for one in Options.options() if one.part in ("stack", "releases")]
     return own + [one for one in Sources.options() if one.part == "facts"]
+
+
+def terms_of_memory() -> list[Option]:
+    """The same for what a run takes: also what decides on memory alone."""
+    return terms() + [one for one in Sources.options() if one.part in ("samples", "updates")]
 
 
 def options_of_terms(values: Mapping[str, Any], given_by: str) -> Options:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.launches import files as kinds
 from ds_lint.project.discovery import candidates
+from ds_lint.project.globs import is_below, relative
 from ds_lint.project.launches import Naming, may_be_script, naming, read_launches, text_of
 from ds_lint.project.references import located
 from ds_lint.session.launched import LaunchingProject, scripts_of
@@ -75,7 +76,7 @@ def pinned(path: str, session: Session, on_error: Callable[[OSError], None]) -> 
         on_error,
         leaves_out=session.leaves_out,
         respects_gitignore=session.respects_gitignore(folder),
-        includes_markdown=session.includes_markdown(folder),
+        included=session.included,
     )
 
 
@@ -105,9 +106,8 @@ def project_of(path: str) -> str:
     """The root of the project that a file is in: of its repository, else the working directory, or its own folder."""
     repository = repository_of(path)
     if repository is not None:
-        return os.path.relpath(repository)
-    is_below = not os.path.relpath(path).startswith(os.pardir)
-    return os.curdir if is_below else os.path.dirname(path)
+        return relative(repository, os.curdir)
+    return os.curdir if is_below(path, os.curdir) else os.path.dirname(path)
 
 
 def _may_take_part(path: str, files: Files) -> bool:
@@ -154,7 +154,7 @@ class _Project:
         while waiting and len(found) < _MOST_CALLED:
             caller = waiting.pop()
             text = text_of(caller, self._files) or ""
-            by = os.path.relpath(caller, self._directory)
+            by = relative(caller, self._directory)
             for name in dict.fromkeys(_SHELL_SCRIPT.findall(text)):
                 script = located(name.removeprefix("./"), by, root=self._directory, is_there=self._files.has)
                 if script is not None and (script := os.path.normpath(script)) not in (*found, os.path.normpath(path)):
@@ -201,7 +201,7 @@ class _Project:
         """The config that a training script names."""
         script, _ = self._launching.read_script(path)
         if script is not None and script.config:
-            by = os.path.relpath(path, self._directory)
+            by = relative(path, self._directory)
             named = located(script.config, by, root=self._directory, is_there=self._files.has)
             if named is not None:
                 yield os.path.realpath(named)
@@ -211,7 +211,7 @@ def _names_of(path: str, directory: str) -> Iterator[str]:
     """The words by which a script may name a file: its name, or that of a module."""
     yield os.path.basename(path)
     if path.endswith(".py"):
-        module = os.path.relpath(path, directory).removesuffix(".py").replace(os.sep, ".")
+        module = relative(path, directory).removesuffix(".py").replace("/", ".")
         parts = module.split(".")
         yield from (".".join(parts[start:]) for start in range(len(parts) - 1))
 

@@ -11,7 +11,7 @@ from ds_lint.linter.choice import UnknownRelease, between, choose
 from ds_lint.semantics.basis import Basis
 from ds_lint.session.context import LintContext, ignored_at
 from ds_lint.settings.nearest import Nearest
-from ds_lint.settings.record import NO_SETTINGS, SettingsError
+from ds_lint.settings.record import SettingsError
 from ds_lint.targets.pin import LIBRARIES, PinPlace
 from ds_lint.targets.text import shown
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.policy import Policy
     from ds_lint.linter.choice import Choice
     from ds_lint.linter.selection import Selection
-    from ds_lint.session.exclusion import Exclusion
+    from ds_lint.session.exclusion import Exclusion, Inclusion
     from ds_lint.session.material import Material
     from ds_lint.session.options import Options
     from ds_lint.settings.record import ConfigEntry, Settings
@@ -37,18 +37,30 @@ if TYPE_CHECKING:
 
 
 _NOTEBOOK = ".ipynb"
+_FIXABLE = ("fixable", "extend-fixable", "unfixable")
+_OF_SELECTION = ("select", "extend-select", "ignore")
 
 
 class _Chosen:
     """What a file of settings and the command line say about rules together."""
 
-    __slots__ = ("left_in_preview", "rules", "severities", "skipped_advisories")
+    __slots__ = ("fixable", "left_in_preview", "origin", "rules", "severities", "skipped_advisories")
 
     def __init__(self, options: Options, settings: Settings) -> None:
         self.rules: list[Rule] | None = None
         self.severities: dict[str, Severity] = {}
         self.left_in_preview: list[Rule] = []
         self.skipped_advisories: frozenset[str] = frozenset()
+        self.fixable: frozenset[str] | None = None
+        extends = f", which extends {', '.join(map(shown, settings.extends))}" if settings.extends else ""
+        self.origin = f"settings of {shown(settings.path)}{extends}" if settings.path else ""
+        if settings.names(*_FIXABLE):
+            from ds_lint.linter.selection import fixable
+
+            values = [layer.values for layer in settings.layers]
+            self.fixable = fixable(
+                (one.get(_FIXABLE[0]), *(one.get(name, []) for name in _FIXABLE[1:])) for one in values
+            )
         if not (options.names_rules or settings.names_rules):
             return
         from ds_lint.knowledge.advisories import is_id
@@ -82,16 +94,17 @@ class Session:
         self.ends = ends
         self.choices: dict[str, Choice] = {}  # by directory, or by the path of a notebook that installs releases
         self._installed: dict[str, dict[str, Pin]] = {}  # by the path of a notebook
-        self._nearest = Nearest(options.settings, is_isolated=options.isolated, on_error=on_error)
+        self._nearest = _nearest(options, on_error)
         self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
         self._exclusions: dict[str, Exclusion] = {}  # by the path of the settings
+        self._inclusions: dict[str, Inclusion] = {}  # by the path of the settings
         self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
         self._policies: dict[str, list[Policy]] = {}  # by the path of the settings
         self._notes: list[str] = []  # notes
         self._copies: FrameworkCopies = {}
         self._material: dict[str, list[Material]] = {}  # by the whole path of the config that it names
-        self._chosen_by(NO_SETTINGS)  # a rule that there is not is wrong usage, whatever files there are
-        self._facts([], "")  # and so is a fact that cannot be read,
+        self._chosen_by(self._nearest.none)  # a rule that there is not is wrong usage, whatever files there are
+        self._facts([])  # and so is a fact that cannot be read,
         if options.versions or ends:
             self._choose("", {}, {})  # or a release
 
@@ -105,7 +118,7 @@ class Session:
         basis = Basis(
             knowledge(choice.newest),
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
-            facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources], path),
+            facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources]),
             policies=self._policies_in(settings),
             pins=choice.pins,
             is_upgrade=bool(self.ends),
@@ -120,6 +133,8 @@ class Session:
             severities=chosen.severities,
             fail_on=options.fail_on or settings.fail_on or "warning",
             baseline=self._baseline(settings),
+            fixable=chosen.fixable,
+            unsafe_fixes=settings.unsafe_fixes if options.unsafe_fixes is None else options.unsafe_fixes,
             material=self._material.get(os.path.abspath(path), ()) if self._material else (),
         )
 
@@ -142,11 +157,13 @@ class Session:
         if key not in self.choices:
             settings, given = self._nearest.to(directory), self.options.versions
             stated = {library: version for library, version in settings.versions.items() if library not in given}
-            place = PinPlace(shown(settings.path))
+            places: dict[str, PinPlace | str] = {
+                library: PinPlace(settings.giver(f"{library}-version")) for library in stated
+            }
             try:
-                self.choices[key] = self._choose(directory, stated, dict.fromkeys(stated, place), installed)
+                self.choices[key] = self._choose(directory, stated, places, installed)
             except UnknownRelease as error:  # not of the command line, which was asked before
-                raise UnknownRelease(f"{place}: {error}") from None
+                raise UnknownRelease(f"{' and '.join(dict.fromkeys(map(str, places.values())))}: {error}") from None
         return self.choices[key]
 
     def _notebook_of(self, path: str) -> str | None:
@@ -190,23 +207,47 @@ class Session:
         return self._exclusion(directory).covers(path, is_folder=is_folder)
 
     def excludes(self, path: str) -> bool:
-        """Whether the settings exclude a file by a pattern that is written in them."""
+        """Whether the settings leave a file out by a pattern that is written in them."""
         settings = self._nearest.to(os.path.dirname(path))
+        if settings.include is not None and not self.includes(path):
+            return True
         if not (settings.exclude or settings.extend_exclude):
             return False
         from ds_lint.session.exclusion import exclusion_written
 
         return exclusion_written(settings).covers(path, is_folder=False)
 
+    def includes(self, path: str) -> bool:
+        """Whether a search looks at a file, by its name."""
+        folder, name = os.path.split(path)
+        return bool(self.included(folder, [name]))
+
+    def may_report_on(self, path: str) -> bool:
+        """Whether ``include`` lets a search report on a file that it has not looked at for configs, as a Makefile."""
+        is_chosen = self.options.include is not None or self._nearest.to(os.path.dirname(path)).include is not None
+        return not is_chosen or self.includes(path)
+
+    def included(self, folder: str, names: list[str]) -> list[str]:
+        """The names in a folder that a search looks at."""
+        settings = self._nearest.to(folder)
+        if settings.path not in self._inclusions:
+            from ds_lint.session.exclusion import inclusion_by  # a file that is named is not searched for
+
+            self._inclusions[settings.path] = inclusion_by(self.options, settings)
+        return self._inclusions[settings.path].among(names, folder)
+
+    @property
+    def output_format(self) -> str | None:
+        """The format of reports by the settings near the first path of the command line."""
+        path = self.options.paths[0]
+        if path == "-":
+            path = self.options.stdin_filename or path
+        return self._nearest.to(path if os.path.isdir(path) else os.path.dirname(path)).output_format
+
     def respects_gitignore(self, directory: str) -> bool:
         """Whether a search of a folder leaves out what git ignores."""
         wanted = self.options.respect_gitignore
         return self._nearest.to(directory).respect_gitignore if wanted is None else wanted
-
-    def includes_markdown(self, directory: str) -> bool:
-        """Whether a search of a folder looks into Markdown files."""
-        wanted = self.options.include_markdown
-        return self._nearest.to(directory).include_markdown if wanted is None else wanted
 
     def _exclusion(self, directory: str) -> Exclusion:
         settings = self._nearest.to(directory)
@@ -234,36 +275,34 @@ class Session:
             for directory, choice in self.choices.items():
                 place = f"{directory or os.curdir}: " if len(self.choices) > 1 else ""
                 notes.append(f"{place}checked against {choice}")
-            notes += [f"settings of {shown(path)}" for path in self._chosen if path]
+            notes += [chosen.origin for chosen in self._chosen.values() if chosen.origin]
             notes += [f"{fact}: {who}" for facts in self._gathered.values() for fact, who in facts.origins.items()]
         return list(dict.fromkeys(notes))
 
-    def _place(self, directory: str) -> str:
-        return shown(self._nearest.to(directory).path)
-
-    def _facts(self, sources: list[Sources], path: str) -> Facts:
+    def _facts(self, sources: list[Sources]) -> Facts:
         """What the settings near a config tell, the first before the others and the command line before all."""
         joined = self.options.sources
         for others in filter(None, sources):
             joined = joined.over(others)
         if not joined:
             return Facts()
-        key = tuple((getattr(joined, one.name), joined.giver(one.name)) for one in joined.options())
+        key = tuple((_hashable(getattr(joined, one.name)), joined.giver(one.name)) for one in joined.options())
         if key not in self._gathered:
             from ds_lint.facts.readers import gather
 
             try:
                 self._gathered[key] = gather(joined)
             except UnreadableFact as error:
-                place = "" if self.options.sources else f"{self._place(os.path.dirname(path))}: "
-                raise UnreadableFact(f"{place}{error}") from None
+                given = (one.name for one in joined.options() if getattr(joined, one.name) is not None)
+                givers = " and ".join(dict.fromkeys(map(joined.giver, given)))
+                raise UnreadableFact(f"{error}" if self.options.sources else f"{givers}: {error}") from None
         return self._gathered[key]
 
     def _baseline(self, settings: Settings) -> str | None:
         if self.options.baseline is not None:
             return self.options.baseline
         if settings.baseline is not None:
-            return settings.beside(settings.baseline)
+            return settings.baseline
         if self.options.write_baseline:
             from ds_lint.settings.baseline import DEFAULT_NAME
 
@@ -277,9 +316,9 @@ class Session:
             from ds_lint.facts.policy import load
 
             try:
-                self._policies[settings.path] = [load(settings.beside(path)) for path in settings.policy]
+                self._policies[settings.path] = [load(path) for path in settings.policy]
             except OSError as error:
-                place = f"{shown(settings.path)}: policy: {shown(error.filename)}"
+                place = f"{settings.giver('policy')}: policy: {shown(error.filename)}"
                 raise SettingsError(f"{place}: {error.strerror}") from None
         return self._policies[settings.path]
 
@@ -289,25 +328,40 @@ class Session:
         return self._chosen[settings.path]
 
 
+def _nearest(options: Options, on_error: Callable[[OSError], None] | None) -> Nearest:
+    """The settings files, with what the command line says of them."""
+    if not options.gives_settings:
+        return Nearest(options.settings, is_isolated=options.isolated, on_error=on_error)
+    from ds_lint.session.given_settings import given_layers, named_file  # most runs give none
+
+    given = given_layers(options)
+    return Nearest(*named_file(options), is_isolated=options.isolated, given=given, on_error=on_error)
+
+
 def entries_for(settings: Settings, path: str) -> list[ConfigEntry]:
     """What the settings say of this config alone."""
     if not settings.configs:
         return []
     from ds_lint.project.globs import matches, relative
 
-    place = relative(path, settings.directory)
+    place = relative(path, settings.configs[0].directory)  # all are in one file
     return [entry for entry in settings.configs if matches(place, entry.pattern)]
 
 
 def selection_of(options: Options, settings: Settings) -> Selection:
-    """What is said about rules; a selection on the command line takes the place of everything in the settings."""
+    """What is said about rules: by the settings, what they extend first, and over them by the command line."""
     from ds_lint.linter.selection import Selection
 
     preview = options.preview or settings.preview
-    if options.select is not None:
-        return Selection(options.select, options.extend_select, options.ignore, preview=preview)
-    extended = [*settings.extend_select, *options.extend_select]
-    return Selection(settings.select, extended, [*settings.ignore, *options.ignore], preview=preview)
+    tables = [layer.values for layer in settings.layers if any(name in layer.values for name in _OF_SELECTION)]
+    parts = [tuple(values.get(name) for name in _OF_SELECTION) for values in tables]
+    selection: Selection | None = None
+    for selected, extended, ignored in (*parts, (options.select, options.extend_select, options.ignore)):
+        selection = Selection(
+            selected, extended or (), ignored or (), preview=preview, over=selection, always=options.always
+        )
+    assert selection is not None  # noqa: S101 - the command line is a part
+    return selection
 
 
 def _without(ignored: list[Rule], rules: list[Rule] | None) -> list[Rule] | None:
@@ -322,3 +376,8 @@ def _without(ignored: list[Rule], rules: list[Rule] | None) -> list[Rule] | None
 def _last(values: list[Value | None]) -> Value | None:
     """The last that says something."""
     return next((value for value in reversed(values) if value is not None), None)
+
+
+def _hashable(value: object) -> object:
+    """What stands for the value of a source in a key: a caller in Python may give an object."""
+    return value if value is None or isinstance(value, (str, int)) else id(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.facts import Sources
+from ds_lint.output import FORMATS
 from ds_lint.settings.kinds import (
     FILE,
     NUMBER,
@@ -17,6 +18,7 @@ from ds_lint.settings.kinds import (
     RuleWord,
     Setting,
     TableOf,
+    one_of,
     text,
 )
 
@@ -35,7 +37,15 @@ CONFIG = (
     Setting("path", PATTERN, "The configs: a path or a pattern, relative to the folder of this file."),
     *_OF_A_RUN,
 )
+_IGNORES = TableOf("a table of patterns and lists of rules", PATTERN, RULES)
+_PATTERNS = ListOf("a list of patterns", PATTERN)
 SETTINGS = (
+    Setting("extend", FILE, "A settings file whose settings count where this one does not have them."),
+    Setting(
+        "required-version",
+        text('a version such as "0.1.0" or a range such as ">=0.1"'),
+        "The version of ds-lint, or a range such as `>=0.1`; another version stops with an error.",
+    ),
     Setting("select", RULES, "The rules to enable, and no others: codes, prefixes of codes, names, or ALL."),
     Setting("extend-select", RULES, "Rules to enable in addition to those of `select`, or to the default ones."),
     Setting("ignore", RULES, "Rules to disable."),
@@ -47,17 +57,30 @@ SETTINGS = (
     ),
     Setting(
         "per-file-ignores",
-        TableOf("a table of patterns and lists of rules", PATTERN, RULES),
+        _IGNORES,
         "Rules to disable for the configs that a pattern matches.",
     ),
+    Setting("extend-per-file-ignores", _IGNORES, "Like `per-file-ignores`, added to those of the extended file."),
+    Setting("fixable", RULES, "The rules whose fixes may be applied and are offered; all by default."),
+    Setting("extend-fixable", RULES, "Rules to add to `fixable`."),
+    Setting("unfixable", RULES, "Rules whose fixes are neither applied nor offered, even if they are in `fixable`."),
+    Setting("unsafe-fixes", SWITCH, "Also apply the fixes that may change the run."),
+    Setting("output-format", one_of(*sorted(FORMATS)), "The format of reports; `full` by default."),
     Setting("fail-on", SEVERITY, "Exit with 1 on findings of this severity or worse; `warning` by default."),
     Setting(
         "exclude",
-        ListOf("a list of patterns", PATTERN),
+        _PATTERNS,
         "Files and folders that a search of a directory skips, instead of the default ones: hidden directories, "
         "build, dist, env, node_modules, site-packages, venv, wandb, __pycache__.",
     ),
-    Setting("extend-exclude", ListOf("a list of patterns", PATTERN), "Like `exclude`, added to it or to its default."),
+    Setting("extend-exclude", _PATTERNS, "Like `exclude`, added to it or to its default."),
+    Setting(
+        "include",
+        _PATTERNS,
+        "The files that a search of a directory looks at, instead of those whose names end like a config, a script, "
+        "a notebook or a recipe.",
+    ),
+    Setting("extend-include", _PATTERNS, "Like `include`, added to it or to its default."),
     Setting("force-exclude", SWITCH, "Also skip excluded files and directories that the command line names."),
     Setting("include-markdown", SWITCH, "Search Markdown files too, for the configs in their fenced blocks."),
     Setting("respect-gitignore", SWITCH, "Skip what git ignores when a directory is searched; `true` by default."),

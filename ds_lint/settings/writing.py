@@ -1,4 +1,4 @@
-"""Further ``per-file-ignores`` in the text of a settings file, which otherwise stays as it is."""
+"""Further ``per-file-ignores`` or ``extend-per-file-ignores`` in a settings file, which otherwise stays as it is."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Ignores = dict[str, list[str]]  # rules by pattern
 
 NAME = "per-file-ignores"
+ADDED = "extend-per-file-ignores"
 
 
 class _Token(NamedTuple):
@@ -37,21 +38,21 @@ class _Statement(NamedTuple):
     end: int
 
 
-def with_ignores(text: str, path: str, ignores: Ignores) -> str | None:
+def with_ignores(text: str, path: str, ignores: Ignores, setting: str = NAME) -> str | None:
     """The text of the settings file at a path with these rules ignored too; None if that cannot be written into it.
 
-    What is returned was read again: everything else in it is as before.
+    ``setting`` is the table for them. What is returned was read again: everything else in it is as before.
     """
     own = ("tool", OWN_TABLE) if os.path.basename(path) == SHARED else ()
     try:
         wanted = strictly(text)
         table: dict[str, Any] = wanted
-        for name in (*own, NAME):
+        for name in (*own, setting):
             table = table.setdefault(name, {})
         after = text
         for pattern, rules in ignores.items():
             table[pattern] = [*table.get(pattern, ()), *rules]
-            after = _with_entry(after, (*own, NAME), pattern, rules)
+            after = _with_entry(after, (*own, setting), pattern, rules)
         after.encode()  # a name of a file may hold what no text can
         return after if strictly(after) == wanted else None
     except (ValueError, TypeError, AttributeError, IndexError):

@@ -128,3 +128,19 @@ def test_differences_make_one_text_of_another(before, after):
     for edit in differences(before, after):
         for place in (edit.span.start, edit.span.end):
             assert before[place - 1 : place + 1] != "\r\n" or place == 0
+
+
+def test_the_settings_say_what_may_be_fixed(client, tmp_path):
+    settings = tmp_path / "ds-lint.toml"
+    settings.write_text('unfixable = ["unknown-key"]\n')
+    client.open("ds_config.json", BROKEN)
+    found = [one["title"] for one in ask(client, "ds_config.json")]
+    assert "Delete `bf16.loss_scale`" in found
+    assert not any("gradient_cliping" in title or "`title`" in title for title in found)
+    (action,) = ask(client, "ds_config.json", only=["source.fixAll"])
+    assert "gradient_cliping" in applied(client, "ds_config.json", BROKEN, action)
+    settings.write_text("unsafe-fixes = true\n")
+    client.change("ds_config.json", BROKEN + " ")
+    client.diagnostics("ds_config.json")
+    (action,) = ask(client, "ds_config.json", only=["source.fixAll"])
+    assert '"title"' not in applied(client, "ds_config.json", BROKEN + " ", action)

@@ -54,3 +54,18 @@ def test_a_pin_without_a_defect_shows_nothing(client, tmp_path):
     (tmp_path / "requirements.txt").write_text("deepspeed==0.18.3\n")
     client.open("ds.json", CONFIG)
     assert [one["code"] for one in client.diagnostics("ds.json")] == []
+
+
+def test_a_pin_is_not_to_be_changed_if_its_rule_is_not_fixable(client, tmp_path):
+    (tmp_path / "ds.json").write_text(CONFIG)
+    (tmp_path / "requirements.txt").write_text("deepspeed==0.18.2\n")
+    (tmp_path / "ds-lint.toml").write_text('unfixable = ["DS847"]\n')
+    client.open("requirements.txt", "deepspeed==0.18.2\n", language="plaintext")
+    (found,) = shown(client, "requirements.txt", ["DS847"])
+    actions = client.request(
+        "textDocument/codeAction",
+        textDocument={"uri": client.uri("requirements.txt")},
+        range=found["range"],
+        context={"diagnostics": [found]},
+    )
+    assert actions == []

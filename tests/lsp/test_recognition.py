@@ -84,3 +84,9 @@ def test_excluded_files_are_left_alone(client, tmp_path):
     (tmp_path / "ds-lint.toml").write_text('exclude = ["third_party"]\n')
     assert not is_linted(client, "third_party/zero/ds_config.json", KEY)
     assert is_linted(client, "ours/ds_config.json", KEY)
+
+
+def test_files_that_are_not_included_are_left_alone(client, tmp_path):
+    (tmp_path / "ds-lint.toml").write_text('include = ["ours/*.json"]\n')
+    assert not is_linted(client, "other/ds_config.json", KEY)
+    assert is_linted(client, "ours/ds_config.json", KEY)

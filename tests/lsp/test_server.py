@@ -47,7 +47,7 @@ def test_without_pygls_one_line_says_what_to_install(tmp_path):
     command = [sys.executable, "-m", "ds_lint", "lsp"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "ds-lint: ds-lint lsp needs pygls 2 or newer: pip install 'ds-lint[lsp]'\n"
+    assert done.stderr == "ds-lint: ds-lint lsp needs pygls 2 or newer: pip install 'deepspeed-lint[lsp]'\n"
     assert done.stdout == ""
 
 

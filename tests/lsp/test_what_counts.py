@@ -171,3 +171,31 @@ def test_the_server_ends_when_the_process_of_its_client_has_gone(start):
     os.waitpid(gone, 0)
     client.start_request("initialize", {"processId": gone, "rootUri": None, "capabilities": {}})
     assert client.process.wait(10) == 1
+
+
+def test_an_extended_file_is_read_again_when_it_changes_or_appears(client, codes, tmp_path):
+    (tmp_path / "ds-lint.toml").write_text('extend = "base.toml"\n')
+    client.open("ds_config.json", '{"gradient_cliping": 1}')
+    assert "DS101" in codes()
+    assert "base.toml: No such file or directory" in client.shown()[0]
+    (tmp_path / "base.toml").write_text('ignore = ["unknown-key"]\n')
+    touch(client, '{"gradient_cliping": 2}')
+    assert "DS101" not in codes()
+    (tmp_path / "base.toml").write_text('ignore = ["unknown-key"]\npreview = tru\n')
+    touch(client, '{"gradient_cliping": 3}')
+    assert "DS101" not in codes()
+    (tmp_path / "base.toml").write_text("")
+    touch(client, '{"gradient_cliping": 4}')
+    assert "DS101" in codes()
+
+
+def test_the_file_of_the_user_counts_and_is_read_again(start, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    client = start(XDG_CONFIG_HOME=str(home), APPDATA=str(home)).initialize()
+    client.open("ds_config.json", '{"gradient_cliping": 1}')
+    assert "DS101" in {one["code"] for one in client.diagnostics("ds_config.json")}
+    (home / "ds-lint").mkdir()
+    (home / "ds-lint" / "ds-lint.toml").write_text('ignore = ["unknown-key"]\n')
+    touch(client, '{"gradient_cliping": 2}')
+    assert "DS101" not in {one["code"] for one in client.diagnostics("ds_config.json")}
