@@ -16,6 +16,7 @@ from jsonschema import Draft7Validator
 from newest import NEWEST
 
 from ds_lint import __version__, cli
+from ds_lint.commands.table import COMMANDS
 from ds_lint.knowledge import keys, resources
 from ds_lint.linter.engine import every_rule
 from ds_lint.output import FORMATS
@@ -211,6 +212,8 @@ def test_an_unknown_option_is_2(run, write):
         ("a.json", "unknown command a.json; to check this file: ds-lint check a.json (see ds-lint --help)"),
         ("--fix check", "unknown option --fix (see ds-lint --help)"),
         ("check --outputformat json", "unknown option --outputformat; did you mean --output-format? (see"),
+        ("check --output-form json", "unknown option --output-form; did you mean --output-format? (see"),
+        ("check --out a", "unknown option --out; did you mean --output-format or --output-file? (see ds-lint check"),
         ("check --trainer_args=a", "unknown option --trainer_args; did you mean --trainer-args? (see"),
         ("check --stack trainr", "--stack: unknown value trainr; did you mean trainer? (see ds-lint check --help)"),
         ("init --stage 5", "--stage: unknown value 5; choose from 0, 1, 2, 3 (see ds-lint init --help)"),
@@ -314,6 +317,23 @@ def test_the_report_goes_to_a_file(run, write, tmp_path):
     result = run("check", "typo.json", "--output-file", "report.txt")
     assert (result.returncode, result.stdout, result.stderr) == (1, "", "")
     assert (tmp_path / "report.txt").read_text(encoding="utf-8") == printed.stdout
+
+
+def test_short_options_are_those_of_other_linters(run, write, tmp_path):
+    write(**{"typo.json": TYPO})
+    long = run("check", "typo.json", "--exit-zero", "--quiet")
+    assert (long.returncode, bool(long.stdout)) == (0, True)
+    assert run("check", "typo.json", "-e", "-q", "-o", "report.txt").returncode == 0
+    assert (tmp_path / "report.txt").read_text(encoding="utf-8") == long.stdout
+
+
+def test_a_dash_is_standard_output(run, write, tmp_path):
+    write(**{"typo.json": TYPO})
+    assert run("check", "typo.json", "-o", "-").stdout == run("check", "typo.json").stdout
+    assert run("schema", "-o", "-").stdout == run("schema").stdout
+    converted = run("convert", "typo.json", "--to", "fsdp", "--world-size", "8")
+    assert run("convert", "typo.json", "--to", "fsdp", "--world-size", "8", "-o", "-").stdout == converted.stdout
+    assert not (tmp_path / "-").exists()
 
 
 def test_an_output_file_that_cannot_be_written_is_2(run, write):
@@ -532,12 +552,15 @@ def test_help_names_the_commands(run):
         assert re.search(rf"^    {command}  +\w", result.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "command", ["", "check", "upgrade", "effective", "explain", "rules", "schema", "init", "completion"]
-)
-def test_help_fits_a_terminal(run, command):
-    lines = run(*command.split(), "--help", COLUMNS="80").stdout.splitlines()
-    assert [line for line in lines if len(line) > 80] == []
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", ["", *(command.name for command in COMMANDS), "help"])
+def test_help_fits_a_terminal(monkeypatch, capsys, name, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert cli.main([*name.split(), "--help"]) == 0
+    told = capsys.readouterr().out
+    assert [line for line in told.splitlines() if len(line) > columns] == []
+    assert cli.main([*name.split(), "-h"]) == 0
+    assert capsys.readouterr().out == told
 
 
 def test_help_of_check_names_options_and_exit_status(run):
@@ -752,7 +775,11 @@ def test_a_release_that_is_not_known_is_said_once_in_every_format(run, write, ou
     given = arguments if arguments == ("--diff",) else (*arguments, "--output-format", output_format)
     result = run("check", "--deepspeed-version", "99.0", *given)
     printed = result.stderr
-    if output_format in ("concise", "full", "github") and "report" not in arguments and arguments != ("--diff",):
+    if (
+        output_format in ("azure", "concise", "full", "github", "grouped", "markdown")
+        and "report" not in arguments
+        and arguments != ("--diff",)
+    ):
         printed += result.stdout
     assert printed.count(UNKNOWN) == 1
     if output_format == "json" and arguments in ((), ("--fix",), ("--statistics",)):

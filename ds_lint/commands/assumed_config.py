@@ -10,9 +10,9 @@ from ds_lint.diagnostics.amounts import GIB
 from ds_lint.diagnostics.finding import LOADERS
 from ds_lint.facts import own_arguments
 from ds_lint.facts.parameter_count import stand_in
-from ds_lint.memory import kernels
-from ds_lint.memory.capacity import USUAL_HOST
-from ds_lint.memory.largest import positions
+from ds_lint.footprint import kernels
+from ds_lint.footprint.capacity import USUAL_HOST
+from ds_lint.footprint.largest import positions
 from ds_lint.semantics import configs
 
 if TYPE_CHECKING:

@@ -50,8 +50,8 @@ def _read(path: str, settings: Settings) -> Baseline:
     try:
         return baseline.load(path)
     except SettingsError as error:
-        if settings.baseline is not None and settings.beside(settings.baseline) == path:
-            raise SettingsError(f"{shown(settings.path)}: baseline: {error}") from None
+        if settings.baseline == path:
+            raise SettingsError(f"{settings.giver('baseline')}: baseline: {error}") from None
         raise
 
 

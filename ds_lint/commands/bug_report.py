@@ -108,13 +108,13 @@ def _write(report: BugReport, own: BugReportOptions) -> int:
         from ds_lint.output import bug_report as markdown
 
         text = markdown.render(report)
-    if own.output is None or own.output == STANDARD_INPUT:
+    if own.output_file is None or own.output_file == STANDARD_INPUT:
         print_text(text, sys.stdout)
         return 0
     try:
-        replacement.write(own.output, text.encode(errors="backslashreplace"), is_report=True)
+        replacement.write(own.output_file, text.encode(errors="backslashreplace"), is_report=True)
     except OSError as error:
-        return complain(f"{own.output}: {error.strerror or error}")
+        return complain(f"{own.output_file}: {error.strerror or error}")
     return 0
 
 

@@ -5,18 +5,30 @@ from __future__ import annotations
 from ds_lint.commands.documents import complaints_into, linted_documents, locate
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
+from ds_lint.output import FORMATS
 from ds_lint.session.session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ds_lint.commands.smoke_launches import LaunchRuns
     from ds_lint.commands.training_runs import Smoke
     from ds_lint.diagnostics.report import Complaint
     from ds_lint.session.options import Options
 
 
-def check(options: Options, smoke: Smoke | None = None, launches: LaunchRuns | None = None) -> int:
-    """Lint, apply fixes, train or suppress as the options demand, print, and return the exit status."""
+def check(
+    options: Options,
+    smoke: Smoke | None = None,
+    launches: LaunchRuns | None = None,
+    *,
+    formats: Collection[str] = tuple(FORMATS),
+) -> int:
+    """Lint, apply fixes, train or suppress as the options demand, print, and return the exit status.
+
+    ``formats`` are those that the settings may choose.
+    """
     unreadable: list[Complaint] = []
     try:
         session = Session(options, on_error=complaints_into(unreadable))
@@ -54,6 +66,7 @@ def check(options: Options, smoke: Smoke | None = None, launches: LaunchRuns | N
 
             return fixes.finish(options, [report for report, _ in linted], notes, unreadable)
         locate(unreadable, session)
+        of_settings = session.output_format
     except WRONG_USAGE as error:
         return complain(error)
-    return finish(options, linted, notes, unreadable)
+    return finish(options, linted, notes, unreadable, of_settings=of_settings if of_settings in formats else None)

@@ -26,7 +26,7 @@ SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
 # What an option takes, by the word that its help has for it.
 _BY_METAVAR = {
     "FILE": FILES, "PATH": FILES, "OTHER": FILES, "FILE|FLAGS": FILES, "CONFIG|LAUNCH": FILES, "DIR": FOLDERS,
-    "NAME|FOLDER": FOLDERS, "LOG|CONFIG|PROJECT": FILES,
+    "NAME|FOLDER": FOLDERS, "LOG|CONFIG|PROJECT": FILES, "KEY=VALUE|FILE": FILES,
 }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _taken(action: argparse.Action, command: str) -> Taken:
         return _words(name, map(str, action.choices))
     if metavar == "RULES":
         return Words("rules", (*_rules(), (ALL, "every rule")), is_list=True)
-    if metavar == "CODE|NAME|ID|KEY.PATH":
+    if metavar == "CODE|NAME|ID|KEY.PATH|TEXT":
         return Words("subjects", (*_rules(), *_advisories(), *_keys()))
     if metavar == "ID|PATH":
         return Words("advisories", tuple(_advisories()))

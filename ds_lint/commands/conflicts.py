@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.commands import other_reports
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.options import CheckOptions
 from ds_lint.session.options import Options
@@ -16,7 +17,7 @@ SHOWN_IN = ("full", "json")  # and of what is shown instead of a report
 WATCHED_IN = ("full", "concise", "github")  # and of --watch
 
 _SHOWN = {"--show-settings": "settings", "--show-files": "files", "--show-launches": "launches"}
-_OF_LAUNCHES = ("smoke_launches", "smoke_timeout", "smoke_device", "smoke_report")  # which work without --smoke
+_OF_LAUNCHES = ("smoke_launches", "smoke_timeout", "smoke_device")  # which work without --smoke
 
 # Why the options that have one of these words in ``not_with`` are refused.
 _REFUSALS = {
@@ -39,6 +40,9 @@ def complaint(options: Namespace) -> str | None:
 def _complaints(options: Namespace) -> Iterator[str]:
     if options.statistics and options.output_format not in (None, *COUNTED_IN):
         yield f"--statistics has the formats {', '.join(COUNTED_IN)}, not {_format(options)}"
+    has_runs = any(getattr(options, name, None) for name in ("smoke", "smoke_launches", "smoke_sbatch"))
+    if options.report or options.output_file:
+        yield from other_reports.complaints(options, options.paths, has_runs=has_runs)
     if not hasattr(options, "fix"):  # of an upgrade
         return
     if options.watch:
@@ -49,8 +53,6 @@ def _complaints(options: Namespace) -> Iterator[str]:
     if shown:
         yield from _with_shown(shown[0], options)
         return
-    if options.unsafe_fixes and not (options.fix or options.fix_only or options.diff):
-        yield "--unsafe-fixes needs --fix or --fix-only, which apply the fixes, or --diff, which shows them"
     if options.diff:
         yield from _refused("diff", options)
         yield from _refused("undone", options)

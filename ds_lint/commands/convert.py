@@ -59,8 +59,8 @@ def convert(options: Options, own: ConvertOptions) -> int:
     try:
         session = Session(options)
         conversion = _conversion(one_config(path, session), own, session)
-        if own.output is not None:
-            _write(conversion.text, own.output, force=own.force)
+        if own.output_file is not None:
+            _write(conversion.text, own.output_file, force=own.force)
         comparison = _comparison(conversion, own) if own.smoke else None
     except (*WRONG_USAGE, UnreadableConfigError, NotConvertibleError, CouldNotRun) as error:
         return complain(error)
@@ -70,7 +70,7 @@ def convert(options: Options, own: ConvertOptions) -> int:
         sys.stdout.write(harmless(_as_json(conversion, own, session, comparison), JSON, documents))
         write_notes(session.notes, documents)
         return status
-    if own.output is None:
+    if own.output_file is None:
         sys.stdout.write(conversion.text)
         sys.stdout.flush()
     notes = [*session.notes, *_rejections(conversion.source), *joined(conversion.converted.notes)]
@@ -109,7 +109,7 @@ def _conversion(config: Config, own: ConvertOptions, session: Session) -> _Conve
         launch,
         path,
         ranks_of_machine=_of_machine(launch, ranks, nodes),
-        output=own.output or "ds_config.json",
+        output=own.output_file or "ds_config.json",
     )
     return _Conversion(converted, config, fsdp.version_of(launch))
 
@@ -137,7 +137,7 @@ def _of_machine(launch: AccelerateLaunch, ranks: int | None, nodes: int | None) 
 
 def _write(text: str, output: str, *, force: bool) -> None:
     if os.path.lexists(output) and not force:
-        raise NotConvertibleError(f"{output} already exists; use --force to overwrite it, or another --output")
+        raise NotConvertibleError(f"{output} already exists; use --force to overwrite it, or another --output-file")
     (replacement.write if force else replacement.create)(output, text.encode())
 
 

@@ -6,8 +6,10 @@ A subcommand is imported when it is called, so that none costs the others start-
 from __future__ import annotations
 
 import os
+import sys
 
 from ds_lint.commands import conflicts
+from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import complain
 from ds_lint.commands.options import (
     BugReportOptions,
@@ -57,6 +59,8 @@ def run_check(options: Namespace) -> int:
 
     if not (options.smoke or options.smoke_launches):
         return check(common)
+    if sys.platform == "win32":
+        return _complain_of_windows()
     from ds_lint.commands.smoke_launches import launch_runs_of
     from ds_lint.commands.training_runs import smoke_of
     from ds_lint.linter.engine import every_rule
@@ -64,21 +68,26 @@ def run_check(options: Namespace) -> int:
     if options.smoke_lora:
         common.sources.adapters = "--smoke-lora"
     # A selection of rules does not hide what a run shows.
-    common.extend_select = [*common.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
+    common.always = [rule.code for rule in every_rule() if rule.kind == "run"]
     launches = launch_runs_of(options) if options.smoke_launches else None
     return check(common, smoke_of(options) if options.smoke else None, launches)
 
 
 def run_smoke(options: Namespace) -> int:
     """Run the user's own script for a few steps."""
+    from ds_lint.commands import other_reports
     from ds_lint.commands.smoke import ScriptSmoke, smoke
     from ds_lint.linter.engine import every_rule
     from ds_lint.smoke.script.proof import ScriptRunOptions
 
+    if sys.platform == "win32":
+        return _complain_of_windows()
     if not options.command_words:
         return complain("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
+    for complaint in other_reports.complaints(options, (), has_runs=True):
+        return complain(complaint)
     common = _options(options)
-    common.extend_select = [*common.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
+    common.always = [rule.code for rule in every_rule() if rule.kind == "run"]
     run_options = ScriptRunOptions(
         steps=options.steps,
         resumes=options.resume,
@@ -89,10 +98,15 @@ def run_smoke(options: Namespace) -> int:
         keep=options.keep,
         folder=options.folder,
     )
-    own = ScriptSmoke(
-        options.command_words, run_options, options.config, options.report, options.nodes, options.node_timeout
-    )
+    own = ScriptSmoke(options.command_words, run_options, options.config, options.nodes, options.node_timeout)
     return smoke(common, own)
+
+
+def _complain_of_windows() -> int:
+    """Say that there are no training runs here."""
+    from ds_lint.smoke.processes.client import NEEDS_FORK
+
+    return complain(NEEDS_FORK)
 
 
 def run_upgrade(options: Namespace) -> int:
@@ -161,10 +175,15 @@ def run_checkpoint(options: Namespace) -> int:
 
 
 def run_explain(options: Namespace) -> int:
-    """Explain a rule or a key."""
-    from ds_lint.commands.explain import explain
+    """Explain a rule, an advisory, a key or a text, or all rules."""
+    from ds_lint.commands.explain import explain, explain_all
 
-    return explain(options.subject, options.lang)
+    as_json = options.output_format == "json"
+    if options.all == (options.subject is not None):
+        return complain("explain needs a rule, an advisory, a key or a text, or --all alone for all rules")
+    if options.all:
+        return explain_all(options.lang, as_json=as_json)
+    return explain(options.subject, options.lang, as_json=as_json)
 
 
 def run_advisories(options: Namespace) -> int:
@@ -187,7 +206,7 @@ def run_schema(options: Namespace) -> int:
     """Print the JSON Schema of a config."""
     from ds_lint.commands.schema import schema
 
-    return schema(options.deepspeed_version, options.output)
+    return schema(options.deepspeed_version, _output_file(options))
 
 
 def run_init(options: Namespace) -> int:
@@ -214,7 +233,15 @@ def run_completion(options: Namespace) -> int:
 def _options(options: Namespace) -> Options:
     """The options of a command that lints, of which few have all."""
     paths = getattr(options, "paths", None) or [getattr(options, "path", None) or os.curdir]
+    _output_file(options)
     variables = {name.replace("-", "_"): variable for name, variable in options.given_by.items()}
     found = Options.of(options, paths=paths, sources=Sources.of(options, given_by=variables), given_by=options.given_by)
     found.select = found.select or None  # of no rule at all, as of all
     return found
+
+
+def _output_file(options: Namespace) -> str | None:
+    """The file that gets what is printed; None if it goes to standard output, as ``-`` says too."""
+    if getattr(options, "output_file", None) == STANDARD_INPUT:
+        options.output_file = None
+    return getattr(options, "output_file", None)

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ds_lint import check
+from ds_lint.commands import streams
 from ds_lint.commands.documents import STANDARD_INPUT, complaints_into, linted_documents
 from ds_lint.commands.expected_memory import add_expected_memory
 from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable
@@ -86,7 +87,7 @@ def sorted_paths(paths: list[str]) -> tuple[list[Log], list[str], int, list[str]
     unread = 0
     for path in paths:
         if path == STANDARD_INPUT:
-            log = reading.read("<stdin>", sys.stdin.buffer)
+            log = reading.read("<stdin>", streams.standard_input())
         elif os.path.isdir(path) or path.lower().endswith(_OF_PROJECTS):
             material.append(path)
             continue

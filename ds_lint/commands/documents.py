@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from ds_lint.commands.failures import unless_it_fails
 from ds_lint.diagnostics.report import Complaint
@@ -102,9 +101,8 @@ def _of_flags(
         if _is_searched(path, session):
             from ds_lint.project.launches import scripts_with_flags  # a file alone needs none of it
 
-            scripts += (
-                (path, one) for one in scripts_with_flags(path, session.leaves_out, session.respects_gitignore(path))
-            )
+            found_in = scripts_with_flags(path, session.leaves_out, session.respects_gitignore(path))
+            scripts += ((path, one) for one in found_in if session.may_report_on(one))
         elif _is_file(path, session):
             scripts.append((path, path))
     found: list[tuple[str, Document]] = []
@@ -154,7 +152,7 @@ def _documents_at(
             complaints_into(unreadable),
             leaves_out=session.leaves_out,
             respects_gitignore=session.respects_gitignore(path),
-            includes_markdown=session.includes_markdown(path),
+            included=session.included,
         ):
             if _is_first(found, seen):
                 yield from _documents_of(found, unreadable, detect=True)
@@ -167,15 +165,17 @@ def _documents_at(
 
 def _in_input(options: Options, unreadable: list[Complaint]) -> list[Document]:
     """The configs in standard input."""
+    from ds_lint.commands import streams  # most configs are files
+
     name = standard_input_name(options)
-    data = sys.stdin.buffer.read(MOST_BYTES + 1)
+    data = streams.standard_input().read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         unreadable.append(Complaint(name, TooLargeError(name, data).strerror or ""))
         return []
     configs = _in_file(data, name, detect=False)
     found = [*configs, *_unparsed_in(data, name, configs, detect=False)]
     if not found and options.fix:
-        sys.stdout.buffer.write(data)  # standard input is fixed onto standard output
+        streams.write_standard_output(data)  # standard input is fixed onto standard output
     return found
 
 
@@ -268,8 +268,18 @@ def linted_names(
         *documents_with_launched_words(paths, projects, session, or_complain),
         *documents_with_keyword_calls(paths, projects, session, or_complain),
     ]
-    linted = (_linted(document, session, unreadable) for document in joined(found_in))
+    wanted = [one for one in joined(found_in) if _is_looked_at(one.path, options, session)]
+    linted = (_linted(document, session, unreadable) for document in wanted)
     return [one for one in linted if one is not None and (one[0].findings or one[0].suppressed)]
+
+
+def _is_looked_at(path: str, options: Options, session: Session) -> bool:
+    """Whether a file is one that the search of a folder looks at, or in none that is searched."""
+    if session.may_report_on(path) or path in options.paths:
+        return True
+    whole = os.path.abspath(path)
+    folders = (os.path.join(os.path.abspath(one), "") for one in options.paths if os.path.isdir(one))
+    return not any(whole.startswith(folder) for folder in folders)
 
 
 def linted_documents(

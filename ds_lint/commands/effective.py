@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
 
 
-class _Outcome(Record):
+class EffectiveOutcome(Record):
     """One config, its values, and the findings that reject it."""
 
     config: Config
@@ -62,13 +62,17 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
     return 1 if different else 0
 
 
-def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
+def _outcome(path: str, session: Session, *, everything: bool) -> EffectiveOutcome:
     """The outcome of one file; raises OSError if there is none, UnreadableConfigError if no library can read it."""
-    config = one_config(path, session)
+    return outcome_of(one_config(path, session), session, everything=everything)
+
+
+def outcome_of(config: Config, session: Session, *, everything: bool) -> EffectiveOutcome:
+    """The values of a config, or of the one that a launch makes or names, and what rejects it."""
     if config.accelerate is not None:
         config = config_of_launch(config, config.accelerate, session)
     rejected = [finding for finding in engine.check(config) if finding.effect == "rejected"]
-    return _Outcome(config, effective(config, everything=everything), rejected)
+    return EffectiveOutcome(config, effective(config, everything=everything), rejected)
 
 
 def _against(different: list[Difference], terminal: Terminal) -> list[str]:
@@ -77,7 +81,7 @@ def _against(different: list[Difference], terminal: Terminal) -> list[str]:
     return lines([value for _, value in signed], terminal, [sign for sign, _ in signed])
 
 
-def _notes(outcomes: list[_Outcome | None], session: Session) -> Iterator[str]:
+def _notes(outcomes: list[EffectiveOutcome | None], session: Session) -> Iterator[str]:
     """Notes on what the values depend on, and on what keeps a config from a run."""
     yield from session.notes
     for choice in session.choices.values():
@@ -95,7 +99,7 @@ def _notes(outcomes: list[_Outcome | None], session: Session) -> Iterator[str]:
             yield f"{path}: ? depends on the training arguments (set --trainer-args)"
 
 
-def _as_json(outcome: _Outcome, different: list[Difference] | None, notes: list[str]) -> str:
+def _as_json(outcome: EffectiveOutcome, different: list[Difference] | None, notes: list[str]) -> str:
     from json import dumps
 
     config = outcome.config

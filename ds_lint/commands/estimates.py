@@ -9,11 +9,11 @@ from ds_lint.commands.launched_configs import named_model
 from ds_lint.facts import alignment, lora_requests
 from ds_lint.facts.lora import NoAdapters
 from ds_lint.facts.model import named_or_in
-from ds_lint.memory import inference, parallelism, quantized, setup, tensor_parallelism, untrained
-from ds_lint.memory.answer import Answer
-from ds_lint.memory.capacity import capacity
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.fsdp import settings as fsdp_settings
+from ds_lint.footprint import inference, parallelism, quantized, setup, tensor_parallelism, untrained
+from ds_lint.footprint.answer import Answer
+from ds_lint.footprint.capacity import capacity
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.fsdp import settings as fsdp_settings
 from ds_lint.targets.text import shown
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from ds_lint.commands.launched_configs import LaunchedConfig
     from ds_lint.facts.tensors import Tensor
+    from ds_lint.footprint.advice import Advice
+    from ds_lint.footprint.capacity import Capacity
+    from ds_lint.footprint.changes import Write
+    from ds_lint.footprint.estimate import Estimate
+    from ds_lint.footprint.largest import LargestSizes
+    from ds_lint.footprint.open_facts import OpenFact
+    from ds_lint.footprint.setup import TrainingSetup
+    from ds_lint.footprint.sweep import SweepRow
     from ds_lint.knowledge.records import JsonObject
-    from ds_lint.memory.advice import Advice
-    from ds_lint.memory.capacity import Capacity
-    from ds_lint.memory.changes import Write
-    from ds_lint.memory.estimate import Estimate
-    from ds_lint.memory.largest import LargestSizes
-    from ds_lint.memory.open_facts import OpenFact
-    from ds_lint.memory.setup import TrainingSetup
-    from ds_lint.memory.sweep import SweepRow
     from ds_lint.semantics.config import Config
 
 _OPTIONS = {  # that give what is missing
@@ -84,12 +84,12 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
     if not there.is_known or (wanted.untrained is not None and wanted.untrained.is_served):
         return []
     if wanted.fsdp is not None:
-        from ds_lint.memory.fsdp.advice import advice as advice_of_fsdp
-        from ds_lint.memory.fsdp.names import as_written
+        from ds_lint.footprint.fsdp.advice import advice as advice_of_fsdp
+        from ds_lint.footprint.fsdp.names import as_written
 
         return [as_written(one, config) for one in advice_of_fsdp(wanted, there)]
     from ds_lint.checks.acceptance import rejections
-    from ds_lint.memory.applied import advised
+    from ds_lint.footprint.applied import advised
 
     found = advised(config, wanted, rejections)
     return [_as_settings(one) for one in found] if config.accelerate is not None else found
@@ -97,7 +97,7 @@ def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advi
 
 def _open_facts(wanted: TrainingSetup) -> list[OpenFact]:
     """What is not known of the run, and makes its bands wider."""
-    from ds_lint.memory.open_facts import open_facts
+    from ds_lint.footprint.open_facts import open_facts
 
     return open_facts(wanted)
 
@@ -106,7 +106,7 @@ def _least_ranks(wanted: TrainingSetup, found: Estimate, there: Capacity) -> Adv
     """What the run needs that nothing within reach makes fit."""
     if False not in there.fit(found) or (wanted.untrained is not None and wanted.untrained.is_served):
         return None
-    from ds_lint.memory.advice import least_ranks
+    from ds_lint.footprint.advice import least_ranks
 
     return least_ranks(wanted, there)
 
@@ -126,8 +126,8 @@ def _as_settings(one: Advice) -> Advice:
 
 
 def _rows(config: Config, wanted: TrainingSetup, there: Capacity, parts: AnswerParts) -> list[SweepRow]:
-    from ds_lint.memory.largest import LargestSizes, micro_batch
-    from ds_lint.memory.sweep import sweep
+    from ds_lint.footprint.largest import LargestSizes, micro_batch
+    from ds_lint.footprint.sweep import sweep
 
     only = config.facts.activation_checkpointing  # by the user, who wants no other rows
     models = _SizedModels(config)
@@ -143,7 +143,7 @@ def _rows(config: Config, wanted: TrainingSetup, there: Capacity, parts: AnswerP
 
 def _largest(wanted: TrainingSetup, there: Capacity, models: _SizedModels) -> LargestSizes:
     """What the run may grow to."""
-    from ds_lint.memory.largest import sizes
+    from ds_lint.footprint.largest import sizes
 
     return sizes(wanted, there, lambda count: models.sized(wanted, count))
 
@@ -158,7 +158,7 @@ class _SizedModels:
     def sized(self, setup: TrainingSetup, count: int) -> TrainingSetup | None:
         """The setup with a stand-in of so many parameters; None if the adapters have no place in it."""
         from ds_lint.facts.parameter_count import stand_in
-        from ds_lint.memory.setup import with_model
+        from ds_lint.footprint.setup import with_model
 
         if count not in self._known:
             facts = self._facts.copy()

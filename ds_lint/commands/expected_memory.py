@@ -14,8 +14,8 @@ from ds_lint.output.memory_table import in_units, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ds_lint.footprint.answer import Answer
     from ds_lint.logs.cause import Cause
-    from ds_lint.memory.answer import Answer
     from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from ds_lint import __version__
+from ds_lint.addresses import SITE
 from ds_lint.commands.report import print_text
 from ds_lint.knowledge import advisories, descriptions, keys
 from ds_lint.linter.engine import every_rule
@@ -15,50 +17,117 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.knowledge.descriptions import EntryLine
     from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.knowledge.records import AdvisoryRecord
+    from ds_lint.logs.meanings import Meaning
     from ds_lint.output.terminal import Terminal
 
+    Json = dict[str, object]
+
+VERSION = 1  # of the JSON, raised when a reader of it would have to change
 _MOST = 12  # in a hint
 _SHORTEST_TEXT = 3  # characters
 
 
-def explain(subject: str, language: str | None = None) -> int:
+def explain(subject: str, language: str | None = None, *, as_json: bool = False) -> int:
     """Print the page of a rule, translated if there is a translation, or the entry of a key; 2 if there is neither."""
     if (advisory := advisories.named(subject)) is not None:
         from ds_lint.rule_pages.advisories import page  # most ask for a rule
 
         if language is not None:
             _note(f"{advisory['id']} is not translated; this is the page in English")
+        if as_json:
+            return _print_json(advisories=[_of_advisory(advisory, page(advisory))])
         print_page(page(advisory))
         return 0
     rule = find(subject)
     if rule is not None:
-        print_page(_page(rule, language))
-        return 0
+        return _explain_rules([rule], language, as_json=as_json)
     knowledge = keys.knowledge()
     lines = descriptions.entry(tuple(subject.split(".")), knowledge)
-    if not lines and _print_meanings(subject):
-        return 0
-    if not lines:
+    found = [] if lines else _meanings(subject)
+    if not lines and not found:
         sys.stderr.write(complaint(f"unknown rule, advisory or key {subject}{_hint(subject, knowledge)}"))
         return 2
-    if language is not None:
+    if language is not None and lines:
         from ds_lint.rule_pages.languages import LANGUAGES
 
         _note(LANGUAGES[language].keys_are_english)
-    _print(lines, terminal_of(sys.stdout))
+    if as_json:
+        return _print_json(meanings=[*map(_of_meaning, found)]) if found else _print_json(keys=[_of_key(lines)])
+    if found:
+        _print_meanings(found)
+    else:
+        _print(lines, terminal_of(sys.stdout))
     return 0
 
 
-def _print_meanings(text: str) -> bool:
-    """Print what a text of a log or of an exception means; whether something is known of it."""
+def explain_all(language: str | None = None, *, as_json: bool = False) -> int:
+    """Print the pages of all rules."""
+    return _explain_rules(every_rule(), language, as_json=as_json)
+
+
+def _explain_rules(rules: Sequence[Rule], language: str | None, *, as_json: bool) -> int:
+    found = [(rule, _page(rule, language, is_shown=not as_json)) for rule in rules]
+    if not as_json:
+        print_page("\n".join(page for _, page in found))
+        return 0
+    from ds_lint.commands.rules import described
+
+    return _print_json(rules=[{**described(rule), "page": page} for rule, page in found])
+
+
+def _print_json(**found: list[Json]) -> int:
+    """Print what was asked for as ``schemas/explain.schema.json`` describes it."""
+    from json import dumps
+
+    from ds_lint.output.harmless import JSON, harmless
+
+    head = {"version": VERSION, "tool": {"name": "ds-lint", "version": __version__}}
+    sys.stdout.write(harmless(dumps({**head, **found}, indent=2), JSON) + "\n")
+    return 0
+
+
+def _of_advisory(advisory: AdvisoryRecord, page: str) -> Json:
+    from ds_lint.knowledge.advisory_words import affected, title
+
+    return {
+        "id": advisory["id"],
+        "title": title(advisory),
+        "affected": affected(advisory),
+        "severity": advisory["severity"],
+        "effect": advisory["effect"],
+        "keys": advisory["keys"],
+        "advice": advisory["advice"],
+        "references": advisory["references"],
+        "url": f"{SITE}advisories/{advisory['id']}/",
+        "page": page,
+    }
+
+
+def _of_key(lines: list[EntryLine]) -> Json:
+    (_, name), *rest = lines
+    return {"key": name, "entry": [{"label": label, "text": text} for label, text in rest]}
+
+
+def _of_meaning(one: Meaning) -> Json:
+    return {"message": one.message, "help": one.help, "library": one.library, "rules": list(one.codes)}
+
+
+def _meanings(text: str) -> list[Meaning]:
+    """What a text of a log or of an exception may mean."""
     if find(text.split(" ", maxsplit=1)[0].rstrip(":")) is None and len(text) < _SHORTEST_TEXT:
-        return False
+        return []
     from ds_lint.logs.meanings import meanings  # most ask for a rule
 
-    found = meanings(text)
+    return meanings(text)
+
+
+def _print_meanings(found: list[Meaning]) -> None:
     terminal = terminal_of(sys.stdout)
     for one in found:
         rules = [rule for code in one.codes if (rule := find(code)) is not None]
@@ -68,16 +137,15 @@ def _print_meanings(text: str) -> bool:
         for rule in rules:
             print_text(f"  {terminal.paint(f'ds-lint explain {rule.code}', QUIET)}  {rule.name}\n", sys.stdout)
         print_text("\n", sys.stdout)
-    return bool(found)
 
 
-def _page(rule: Rule, language: str | None) -> str:
+def _page(rule: Rule, language: str | None, *, is_shown: bool) -> str:
     """The page in the requested language, or in English with a note that says why."""
     from ds_lint.rule_pages import pages, translations
     from ds_lint.rule_pages.languages import LANGUAGES
 
     translated = translations.page(rule, language) if language is not None else None
-    if translated is not None and terminal_of(sys.stdout).can_show(translated):
+    if translated is not None and (not is_shown or terminal_of(sys.stdout).can_show(translated)):
         return translated
     if translated is not None:
         _note(f"{sys.stdout.encoding} cannot show the page; set PYTHONIOENCODING=utf-8 to print it")

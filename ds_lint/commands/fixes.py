@@ -6,6 +6,7 @@ import os
 import sys
 from difflib import unified_diff
 
+from ds_lint.commands import streams
 from ds_lint.commands.documents import (
     STANDARD_INPUT,
     documents,
@@ -16,7 +17,7 @@ from ds_lint.commands.documents import (
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
 from ds_lint.commands.rewriting import about_elsewhere, is_elsewhere, rewritten
-from ds_lint.fixes.application import ALL, SAFE
+from ds_lint.fixes.application import ALL
 from ds_lint.output.harmless import harmless
 from ds_lint.output.summary import not_fixed
 from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
@@ -42,12 +43,12 @@ def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list
     linted = []
     changed: dict[str, Document] = {}  # by file, to which several paths may lead: a config in what it has become
     if STANDARD_INPUT in options.paths and is_input_forbidden(options, session):
-        sys.stdout.buffer.write(sys.stdin.buffer.read())
+        streams.write_standard_output(streams.standard_input().read())
     projects: list[LaunchingProject] = []
     found = documents(options, session, unreadable, projects)
     for path, read, context in _files(found, session):
         configs = _now(read, changed)
-        reports = _fixed(configs, context, options, unreadable)
+        reports = _fixed(configs, context, unreadable)
         if not reports:
             continue
         document, fixed = configs[0], reports[-1].document
@@ -64,7 +65,7 @@ def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list
         linted += [(report, context) for report in reports]
     of_input = changed.get(os.path.realpath(standard_input_name(options)))
     if STANDARD_INPUT in options.paths and of_input is not None:
-        sys.stdout.buffer.write(of_input.file_text.encode())
+        streams.write_standard_output(of_input.file_text.encode())
     names = linted_names(options, found, projects, session, unreadable)
     return [*linted, *(_with_fixed_names(*one, changed, options, unreadable) for one in names)]
 
@@ -106,7 +107,7 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
     projects: list[LaunchingProject] = []
     found = documents(options, session, unreadable, projects)
     for _, read, context in _files(found, session):
-        reports = _fixed(_now(read, after), context, options, unreadable)
+        reports = _fixed(_now(read, after), context, unreadable)
         if not reports:
             continue
         if any(report.fixed for report in reports) and is_elsewhere(read[0].path, options.paths):
@@ -187,14 +188,12 @@ def _now(configs: list[Document], changed: dict[str, Document]) -> list[Document
     return [within_file(config, other.file_text) or config for config in configs]
 
 
-def _fixed(
-    configs: list[Document], context: LintContext, options: Options, unreadable: list[Complaint]
-) -> list[FileReport] | None:
+def _fixed(configs: list[Document], context: LintContext, unreadable: list[Complaint]) -> list[FileReport] | None:
     """The reports on what the fixes make of configs; of those that were not applied, whether unsafe ones help."""
 
     def fixed() -> list[FileReport]:
-        reports = context.fixed(configs, _safeties(options))
-        if any(report.unfixed for report in reports) and not options.unsafe_fixes:
+        reports = context.fixed(configs, context.safeties)
+        if any(report.unfixed for report in reports) and not context.unsafe_fixes:
             for report, by_all in zip(reports, context.fixed(configs, ALL), strict=True):
                 problems = {(finding.code, finding.key) for finding in by_all.findings}
                 for unfixed in report.unfixed:
@@ -211,7 +210,7 @@ def _fixed_names(
     """The report on what the fixes make of names that lead nowhere; None if they change nothing in the file."""
     if is_elsewhere(document.path, options.paths) or not _is_as_read(document):
         return None
-    reports = _fixed([document], context, options, unreadable)
+    reports = _fixed([document], context, unreadable)
     return reports if reports and reports[0].fixed else None
 
 
@@ -219,10 +218,6 @@ def _is_as_read(document: Document) -> bool:
     """Whether a file has the text of the document, byte for byte: not if its lines end otherwise."""
     with open(document.path, "rb") as file:
         return file.read() == document.file_text.encode()
-
-
-def _safeties(options: Options) -> tuple[str, ...]:
-    return ALL if options.unsafe_fixes else SAFE
 
 
 def _difference(before: Document, after: Document) -> str:

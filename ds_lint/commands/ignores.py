@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from json import dumps
 
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
@@ -14,7 +15,7 @@ from ds_lint.output.harmless import harmless
 from ds_lint.output.text import counted, shown_path, visible
 from ds_lint.project.globs import literal, relative
 from ds_lint.settings import writing
-from ds_lint.settings.nearest import NAMES
+from ds_lint.settings.nearest import NAMES, user_file
 from ds_lint.settings.record import SHARED
 from ds_lint.source import replacement
 from ds_lint.source.documents import again, within_file
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
+    from ds_lint.settings.record import Settings
     from ds_lint.settings.writing import Ignores
     from ds_lint.source.document import Document
 
@@ -38,21 +40,21 @@ def add(
 ) -> int:
     """Write the suppressions, print how many there are, and return the exit status."""
     files = _Commented(options.paths, notes, unreadable)
-    by_settings: dict[str, Ignores] = {}
+    by_settings: dict[str, tuple[str, Ignores]] = {}  # with the setting
     for report, context in linted:
         suppressed = files.suppressed(report, context)
         if left := [one for one in report.findings if _place(one) not in suppressed]:
-            path = context.settings.path or _new_settings(report.path)
-            if (pattern := _pattern(report.path, path, unreadable)) is not None:
-                ignores = by_settings.setdefault(path, {})
+            path, directory, setting = _place_in_settings(report.path, context.settings, notes)
+            if (pattern := _pattern(report.path, directory, unreadable)) is not None:
+                _, ignores = by_settings.setdefault(path, (setting, {}))
                 ignores[pattern] = sorted({*ignores.get(pattern, ()), *_names(left)})
     added = []
     if files.comments:
         added = [f"{counted(sum(files.comments.values()), 'comment')} in {counted(len(files.comments), 'file')}"]
-    for path, ignores in by_settings.items():
-        if _with_ignores(path, ignores, unreadable):
+    for path, (setting, ignores) in by_settings.items():
+        if _with_ignores(path, ignores, setting, unreadable):
             number = sum(map(len, ignores.values()))
-            added.append(f"{counted(number, 'rule')} to per-file-ignores in {shown_path(path)}")
+            added.append(f"{counted(number, 'rule')} to {setting} in {shown_path(path)}")
     list_unreadable(unreadable)
     if not options.quiet:
         write_notes(notes)
@@ -133,9 +135,25 @@ def _names(findings: list[Finding]) -> list[str]:
     return sorted({finding.name for finding in findings})
 
 
-def _pattern(path: str, settings: str, unreadable: list[Complaint]) -> str | None:
+def _place_in_settings(path: str, settings: Settings, notes: list[str]) -> tuple[str, str, str]:
+    """The settings file for a config, the folder that its paths are relative to, and the setting that adds to it.
+
+    The settings of the user are for all projects; those of this one start in a new file.
+    """
+    if not settings.path or settings.path == user_file():
+        new = _new_settings(path)
+        keep = f"add extend = {dumps(settings.path)} to {new} to keep it"
+        if settings.path and (note := f"{shown(settings.path)} no longer counts here; {keep}") not in notes:
+            notes.append(note)
+        return new, os.path.dirname(new), writing.NAME
+    own = next(layer for layer in settings.layers if layer.path == settings.path)
+    is_own = writing.NAME in own.values or not settings.names(writing.NAME)
+    return settings.path, settings.directory, writing.NAME if is_own else writing.ADDED
+
+
+def _pattern(path: str, directory: str, unreadable: list[Complaint]) -> str | None:
     """The pattern in a settings file that means a config; None if its name cannot be written there."""
-    pattern = literal(relative(path, os.path.dirname(settings)))
+    pattern = literal(relative(path, directory))
     try:
         pattern.encode()
     except UnicodeEncodeError:
@@ -153,14 +171,14 @@ def _new_settings(path: str) -> str:
     return shared if os.path.isfile(shared) else os.path.join(folder, NAMES[0])
 
 
-def _with_ignores(path: str, ignores: Ignores, unreadable: list[Complaint]) -> bool:
+def _with_ignores(path: str, ignores: Ignores, setting: str, unreadable: list[Complaint]) -> bool:
     """Whether the settings file, made if there is none, now ignores these rules."""
     try:
         before = bytes_of(path).decode() if os.path.lexists(path) else ""
-        after = writing.with_ignores(before, path, ignores)
+        after = writing.with_ignores(before, path, ignores, setting)
         if after is None:
             entries = ", ".join(writing.entry(pattern, rules) for pattern, rules in ignores.items())
-            reason = f"cannot be changed automatically; add to {writing.NAME}: {visible(entries)}"
+            reason = f"cannot be changed automatically; add to {setting}: {visible(entries)}"
             unreadable.append(Complaint(shown(path), reason))
             return False
         if os.path.lexists(path):

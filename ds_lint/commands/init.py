@@ -63,13 +63,13 @@ def init(options: InitOptions) -> int:
     files = list(_files(options, purpose))
     estimated = _notes_on_memory(fitting, facts) if fitting is not None else ()
     notes = [f"note: {note}\n" for note in (*estimated, *_notes(options, purpose, model))]
-    if options.output == STANDARD_OUTPUT:
+    if options.output_file == STANDARD_OUTPUT:
         sys.stdout.write(files[0].text)
         sys.stderr.writelines(notes)
         return 0
     existing = [file.path for file in files if os.path.lexists(file.path)]
     if existing and not options.force:
-        return complain(f"{existing[0]} already exists; use --force to overwrite it, or --output FILE")
+        return complain(f"{existing[0]} already exists; use --force to overwrite it, or --output-file FILE")
     for file in files:
         (replacement.write if options.force else replacement.create)(file.path, file.text.encode())
     following = f"Next:\n  {_check(options)}\n  {_launch(options, purpose)}{_flags(fitting)}\n"
@@ -144,7 +144,7 @@ def _flags(fitting: Fitting | None) -> str:
 
 def _knowledge(options: InitOptions) -> Knowledge:
     """What the releases of the libraries read that the folder of the config is for."""
-    return keys.knowledge(choose(os.path.dirname(options.output), {}).newest)
+    return keys.knowledge(choose(os.path.dirname(options.output_file), {}).newest)
 
 
 def _purpose(options: InitOptions, model: Model | None) -> Purpose:
@@ -170,25 +170,25 @@ def _misplaced(options: InitOptions) -> str | None:
     """What is wrong with options that cannot be combined; None if nothing is."""
     if options.nvme_path is not None and options.offload != "nvme" and not options.fit:
         return "--nvme-path needs --offload nvme"
-    if options.stack == "accelerate" and options.output == STANDARD_OUTPUT:
-        return "--stack accelerate writes two files and cannot write to standard output; use --output FILE"
-    if options.stack == "accelerate" and os.path.basename(options.output) == LAUNCH_FILE:
-        return f"{LAUNCH_FILE} is the file for `accelerate launch`; use another --output for the config"
+    if options.stack == "accelerate" and options.output_file == STANDARD_OUTPUT:
+        return "--stack accelerate writes two files and cannot write to standard output; use --output-file FILE"
+    if options.stack == "accelerate" and os.path.basename(options.output_file) == LAUNCH_FILE:
+        return f"{LAUNCH_FILE} is the file for `accelerate launch`; use another --output-file for the config"
     return None
 
 
 def _files(options: InitOptions, purpose: Purpose) -> Iterator[File]:
-    yield File(options.output, dumps(composition.config(purpose), indent=2) + "\n")
+    yield File(options.output_file, dumps(composition.config(purpose), indent=2) + "\n")
     if options.stack == "accelerate":
         from yaml import safe_dump
 
-        launch = composition.launch_file(options.output, purpose, options.sources.world_size)
+        launch = composition.launch_file(options.output_file, purpose, options.sources.world_size)
         text = safe_dump(launch, sort_keys=False, allow_unicode=True, width=float("inf"))
         yield File(_launch_path(options), text)
 
 
 def _launch_path(options: InitOptions) -> str:
-    return os.path.join(os.path.dirname(options.output), LAUNCH_FILE)
+    return os.path.join(os.path.dirname(options.output_file), LAUNCH_FILE)
 
 
 def _written(purpose: Purpose, files: list[File]) -> str:
@@ -232,7 +232,7 @@ def _notes_on_precision(options: InitOptions, purpose: Purpose, model: Model) ->
 def _check(options: InitOptions) -> str:
     ranks = f" --world-size {options.sources.world_size}" if options.sources.world_size else ""
     model = f" --model {quote(options.sources.model)}" if options.sources.model else ""
-    return f"ds-lint check {quote(options.output)} --stack {options.stack}{ranks}{model}"
+    return f"ds-lint check {quote(options.output_file)} --stack {options.stack}{ranks}{model}"
 
 
 def _launch(options: InitOptions, purpose: Purpose) -> str:
@@ -242,5 +242,5 @@ def _launch(options: InitOptions, purpose: Purpose) -> str:
         return f"accelerate launch --config_file {quote(_launch_path(options))}{ranks} train.py"
     if purpose.stack == "trainer":
         switch = f" --{purpose.precision}" if purpose.precision != "fp32" else ""
-        return f"deepspeed train.py --deepspeed {quote(options.output)}{switch}"
-    return f"deepspeed train.py --deepspeed --deepspeed_config {quote(options.output)}"
+        return f"deepspeed train.py --deepspeed {quote(options.output_file)}{switch}"
+    return f"deepspeed train.py --deepspeed --deepspeed_config {quote(options.output_file)}"

@@ -10,7 +10,9 @@ def lsp() -> int:
     try:
         import pygls.lsp.server  # noqa: F401 - to know whether it is there, and new enough
     except ImportError:
-        sys.stderr.write("ds-lint: ds-lint lsp needs pygls 2 or newer: pip install 'ds-lint[lsp]'\n")
+        from ds_lint.addresses import DISTRIBUTION
+
+        sys.stderr.write(f"ds-lint: ds-lint lsp needs pygls 2 or newer: pip install '{DISTRIBUTION}[lsp]'\n")
         return 2
     from ds_lint.lsp.server import serve
 

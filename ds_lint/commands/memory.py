@@ -12,7 +12,7 @@ from ds_lint.commands.launched_configs import launched_configs
 from ds_lint.commands.one_config import UnreadableConfigError
 from ds_lint.commands.report import print_text, write_notes
 from ds_lint.facts.unreadable import UnreadableFact
-from ds_lint.memory import packed, setup
+from ds_lint.footprint import packed, setup
 from ds_lint.output import memory_table
 from ds_lint.output.harmless import JSON, complaint, harmless
 from ds_lint.output.terminal import terminal_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ds_lint.commands.launched_configs import LaunchedConfig
     from ds_lint.commands.options import MemoryOptions
-    from ds_lint.memory.answer import Answer
+    from ds_lint.footprint.answer import Answer
     from ds_lint.output.terminal import Terminal
     from ds_lint.session.options import Options
     from ds_lint.source.document import Document
@@ -43,9 +43,9 @@ def memory(options: Options, own: MemoryOptions) -> int:
             return _without_config(session, options, own)
         found = launched_configs(path, session)
         if own.build_model:
-            _build_models(found)
+            build_models(found)
         parts = AnswerParts(sweeps=own.sweep, grows=own.largest)
-        answers = _different(answer for one in found if (answer := answer_of(one, parts)) is not None)
+        answers = different(answer for one in found if (answer := answer_of(one, parts)) is not None)
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
@@ -64,7 +64,7 @@ def _without_config(session: Session, options: Options, own: MemoryOptions) -> i
 
     one = assumed_config(session, asks_for_model=own.largest)
     if own.build_model:
-        _build_models([one])
+        build_models([one])
     if (lack := needed(one.config.facts)) is not None:
         return complain(lack)
     answer = answer_of(one, AnswerParts(sweeps=True, grows=own.largest, assumed=assumptions(session, one)))
@@ -97,7 +97,7 @@ def _print(
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 
-def _build_models(found: list[LaunchedConfig]) -> None:
+def build_models(found: list[LaunchedConfig]) -> None:
     """Give models whose shapes are not known the parameters that their classes have."""
     for model in {id(one): one for config in found if (one := config.config.facts.model) is not None}.values():
         if model.parameter_count is None and model.quantization is None and model.config:
@@ -149,12 +149,13 @@ def _picture(answer: Answer, path: str, notes: list[str], documents: list[Docume
         from ds_lint.output.memory_svg import svg
 
         return svg(answer, documents).encode()
+    from ds_lint.commands.invocation import invocation
     from ds_lint.output.memory_page import page
 
-    return page(answer, notes, documents).encode()
+    return page(answer, invocation(), notes, documents).encode()
 
 
-def _different(answers: Iterable[Answer]) -> list[Answer]:
+def different(answers: Iterable[Answer]) -> list[Answer]:
     """The answers about a config without those that equal one before: what differs between launches may not count."""
     found: list[Answer] = []
     for answer in answers:

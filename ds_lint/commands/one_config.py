@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 
+from ds_lint.commands import streams
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.project.references import located
 from ds_lint.semantics import configs
@@ -86,7 +86,7 @@ def config_of_launch(config: Config, file: AccelerateFile, session: Session) -> 
 def document_at(path: str) -> Document:
     """The document of one config, by the path of its file or by its place in the file."""
     name, place = ("<stdin>", ()) if path == STANDARD_INPUT else with_place(path)
-    data = sys.stdin.buffer.read() if path == STANDARD_INPUT else bytes_of(name)
+    data = streams.standard_input().read() if path == STANDARD_INPUT else bytes_of(name)
     found = [one for one in documents.configs_in(data, name) if not one.is_of_fsdp]
     if path != STANDARD_INPUT and not name.endswith((*JSON, *YAML)) and _may_have_flags(data):
         from ds_lint.session.flag_configs import flag_configs  # few scripts make a config of flags

@@ -7,6 +7,7 @@ from ds_lint.facts import Sources
 from ds_lint.option import OptionRecord, argument, option
 from ds_lint.rule_pages.languages import LANGUAGES
 from ds_lint.scaffold.composition import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
+from ds_lint.session.options import OUTPUT_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class CheckOptions(OptionRecord):
         "instead", "print the settings, releases and rules that apply to each PATH, and where each comes from", False,
         not_with="watch",
     )  # fmt: skip
-    watch: bool = option("watch", "check again when a file changes, until Ctrl-C", False)
+    watch: bool = option("watch", "check again when a file changes, until Ctrl-C", False, flags=("-w", "--watch"))
     smoke: bool = option(
         "smoke", "train with each config, on CPU ranks of this machine and on its GPUs, if it has any", False,
         not_with=_CHECKS,
@@ -68,7 +69,6 @@ class CheckOptions(OptionRecord):
     smoke_lora: bool = option(
         "smoke", "freeze the model and train LoRA adapters on its linear layers; needs peft", False
     )
-    smoke_report: str | None = option("smoke", "write an HTML report of the runs to FILE", metavar="FILE")
     smoke_keep: str | None = option("smoke", "keep checkpoints and logs of the runs in DIR", metavar="DIR")
     # Rank 0 of `python -m ds_lint.smoke.worker` is this command with that option.
     smoke_join: bool = option("smoke", "", False, is_hidden=True)
@@ -99,7 +99,6 @@ class ScriptOptions(OptionRecord):
     )
     node_timeout: int = option("run", "seconds for all nodes to start (default: 300)", 300, metavar="S")
     keep: str | None = option("run", "keep checkpoints and outputs of the run in DIR", metavar="DIR")
-    report: str | None = option("run", "write an HTML report of the run to FILE", metavar="FILE")
 
 
 class UpgradeOptions(OptionRecord):
@@ -168,7 +167,10 @@ class DoctorOptions(OptionRecord):
         "folders are the project that was run",
         metavar="LOG|CONFIG|PROJECT",
     )  # fmt: skip
-    watch: bool = option("followed", "follow a growing log, and stop with exit status 1 when the run goes wrong", False)
+    watch: bool = option(
+        "followed", "follow a growing log, and stop with exit status 1 when the run goes wrong", False,
+        flags=("-w", "--watch"),
+    )  # fmt: skip
     stalled: int = option(
         "followed", "with --watch: seconds without a new line that count as stalled (default: 1800)", 1800,
         metavar="SECONDS",
@@ -182,7 +184,9 @@ class BugReportOptions(OptionRecord):
         "log of the run, config, script or folder of the project (default: the current directory)",
         metavar="LOG|CONFIG|PROJECT",
     )  # fmt: skip
-    output: str | None = option("written_to", "write the report to FILE instead of standard output", metavar="FILE")
+    output_file: str | None = option(
+        "written_to", "write the report to FILE instead of standard output", metavar="FILE", flags=OUTPUT_FILE
+    )
     output_format: str = option("written_to", "(default: markdown)", "markdown", choices=("markdown", "json"))
     smoke: bool = option(
         "trained", "also train a few steps with each config, as ds-lint check --smoke does, and add the verdict", False
@@ -201,7 +205,9 @@ class ConvertOptions(OptionRecord):
     fsdp_version: int | None = option(
         "conversion", "version of FSDP (default: 2, or 1 before accelerate 1.6.0)", choices=(1, 2)
     )
-    output: str | None = option("conversion", "write it to FILE instead of standard output", metavar="FILE")
+    output_file: str | None = option(
+        "conversion", "write it to FILE instead of standard output", metavar="FILE", flags=OUTPUT_FILE
+    )
     force: bool = option("conversion", "overwrite an existing FILE", False)
     smoke: bool = option(
         "conversion", "train for a few steps with the original and with what corresponds to it, and compare them", False
@@ -225,11 +231,10 @@ class InitOptions(OptionRecord):
     precision: str | None = option(
         "purpose", "precision of the training (default: that of the model, else bf16)", choices=PRECISIONS
     )
-    gpus: int | None = option("written", "", is_hidden=True, dest="world_size")  # its old name
     nvme_path: str | None = option("written", f"directory for --offload nvme (default: {NVME_PATH})", metavar="DIR")
-    output: str = option(
+    output_file: str = option(
         "written", f"file to write, or - for standard output (default: {DEFAULT_OUTPUT})", DEFAULT_OUTPUT,
-        metavar="FILE",
+        metavar="FILE", flags=OUTPUT_FILE,
     )  # fmt: skip
     force: bool = option("written", "overwrite existing files", False)
     fit: bool = option(
@@ -243,7 +248,10 @@ class InitOptions(OptionRecord):
 class ExplainOptions(OptionRecord):
     """What ``explain`` explains, and in which language."""
 
-    subject: str = argument("a rule, an advisory or a key", metavar="CODE|NAME|ID|KEY.PATH")
+    subject: str | None = argument(
+        "a rule, an advisory, a key, or a text of a log", metavar="CODE|NAME|ID|KEY.PATH|TEXT"
+    )
+    all: bool = option("page", "explain all rules", False)
     lang: str | None = option(
         "page",
         f"print the page of a rule in {' or '.join(one.english_name for one in LANGUAGES.values())}, if it is "
@@ -279,7 +287,9 @@ class SchemaOptions(OptionRecord):
     deepspeed_version: str | None = option(
         "schema", "a release, or a line such as 0.16 (default: the newest known)", metavar="V"
     )
-    output: str | None = option("schema", "write it to FILE instead of standard output", metavar="FILE")
+    output_file: str | None = option(
+        "schema", "write it to FILE instead of standard output", metavar="FILE", flags=OUTPUT_FILE
+    )
 
 
 class LspOptions(OptionRecord):

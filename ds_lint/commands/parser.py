@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint import __version__
 from ds_lint.commands.failures import complain
 from ds_lint.commands.table import COMMANDS
-from ds_lint.commands.usage import CommandsHelp, Help, Parser
+from ds_lint.commands.usage import CommandsHelp, Help, Parser, hint
 from ds_lint.linter.selection import UnknownRule
 from ds_lint.output.terminal import colour
 from ds_lint.project.discovery import ENDINGS
@@ -143,10 +143,14 @@ def _about(option: Option) -> dict[str, Any]:
             else {"action": "store_const", "const": True}
         )
         return {**about, **switch}
+    if option.is_repeated:
+        return {**about, "metavar": option.metavar, "action": "append", "type": _pair(option)}
     about |= {"choices": option.choices, "metavar": option.metavar}
     is_list = option.type.startswith(("list", "Sequence"))
     if not option.is_named:
         return {**about, "nargs": "*"} if is_list else {**about, "nargs": "?"} if option.is_optional else about
+    if option.is_whole:
+        return {**about, "action": "append"}
     if is_list:
         return {**about, "type": _words, "action": "extend"}
     if option.is_number:
@@ -179,6 +183,21 @@ def _at_least(least: int) -> Callable[[str], int]:
         return number
 
     return whole
+
+
+def _pair(option: Option) -> Callable[[str], str]:
+    """Reads a choice and what belongs to it, such as ``sarif=FILE``."""
+    choices = list(map(str, option.choices or ()))
+
+    def pair(text: str) -> str:
+        name, _, value = text.partition("=")
+        if not value:
+            raise argparse.ArgumentTypeError(f"{text} is not {option.metavar}")
+        if name.lower() not in choices:
+            raise argparse.ArgumentTypeError(f"unknown value {name}{hint(name, choices, lists=True)}")
+        return f"{name.lower()}={value}"
+
+    return pair
 
 
 def _words(text: str) -> list[str]:

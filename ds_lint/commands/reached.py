@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.facts.launched import LaunchFacts
+from ds_lint.project.globs import relative
 from ds_lint.session.reached import MOST_PINNED, Reach, helps, pinned, pins, reach
 from ds_lint.source.languages import language_of
 from ds_lint.targets.directories import repository_of
@@ -58,7 +59,7 @@ def _launched(
     for one in reached.paths:
         if one in known or os.path.realpath(path) == one or not os.path.isfile(one):
             continue
-        place = os.path.relpath(one)
+        place = relative(one, os.curdir)
         if session.excludes(place) or session.forbids(place, is_folder=False):
             continue
         names = [link.material for link in reached.links if one in link.paths]

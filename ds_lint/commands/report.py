@@ -10,8 +10,8 @@ from ds_lint import __version__
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.diagnostics.finding import Related
-from ds_lint.diagnostics.report import Report
-from ds_lint.output import FOR_PROGRAMS, harmlessly, renderer
+from ds_lint.diagnostics.report import Complaint, Report
+from ds_lint.output import FOR_PROGRAMS, HTML, WITH_TRIED_FIXES, harmlessly, renderer
 from ds_lint.output.harmless import harmless
 from ds_lint.output.terminal import terminal_of
 from ds_lint.output.text import visible, wrap
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ds_lint.diagnostics.finding import Finding
-    from ds_lint.diagnostics.report import Complaint, FileReport
+    from ds_lint.diagnostics.report import FileReport
     from ds_lint.output.terminal import Terminal
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
@@ -38,34 +38,46 @@ def finish(
     *,
     can_fix: bool = True,
     about_report: tuple[str, ...] = (),
+    of_settings: str | None = None,
 ) -> int:
     """Write the report, list what could not be read, and return the exit status.
 
-    ``about_report`` are notes on what the report has, which are of no use without it.
+    ``about_report`` are notes on what the report has, which are of no use without it. ``of_settings`` is the format
+    that the settings choose.
     """
     for report, context in linted:
         report.fail_on = context.fail_on
     _tell_once([report for report, _ in linted])
-    name = options.output_format or default_format(options)[0]
-    if can_fix and (options.statistics or name not in FOR_PROGRAMS):
+    name = options.output_format or default_format(options, of_settings)[0]
+    others = [text.partition("=")[0] for text in options.report]
+    untried = {*FOR_PROGRAMS, HTML}.difference(WITH_TRIED_FIXES)
+    if can_fix and (options.statistics or not {name, *others} <= untried):
         _try_fixes(linted, unreadable)
     reports = [report for report, _ in linted]
+    is_about_something = bool(reports) or not (unreadable or _only_named(options))
+    notes = [*notes, *_of_other_files(reports)]
+    whole = Report(
+        reports,
+        __version__,
+        notes=[*notes, *about_report],
+        can_fix=can_fix,
+        unreadable=unreadable,
+        limit=options.limit,
+        named=list(options.paths),
+    )
+    whole.is_quiet = options.quiet
+    if others:
+        _write_others(whole, options, is_about_something=is_about_something)
     list_unreadable(unreadable)
-    if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
-        notes = [*notes, *_of_other_files(reports)]
+    if is_about_something or name in FOR_PROGRAMS:
         if (name in FOR_PROGRAMS or options.output_file is not None) and not options.quiet:
             write_notes(notes)  # a person who looks at the log does not see them in the report
-        whole = Report(
-            reports,
-            __version__,
-            notes=[*notes, *about_report],
-            can_fix=can_fix,
-            unreadable=unreadable,
-            limit=options.limit,
-            named=list(options.paths),
-        )
-        whole.is_quiet = options.quiet
         _write(whole, _statistics(name) if options.statistics else renderer(name), options)
+        if name == "github" and options.output_file is None and (path := os.environ.get("GITHUB_STEP_SUMMARY")):
+            from ds_lint.commands.other_reports import append_summary  # few runs are in a workflow
+
+            if (why := append_summary(whole, path)) is not None:
+                write_notes([why])
     if unreadable:
         return 2
     if options.exit_zero:
@@ -134,10 +146,34 @@ def _only_named(options: Options) -> bool:
     return options.detect and not any(os.path.isdir(path) for path in options.paths)
 
 
-def default_format(options: Options) -> tuple[str, str]:
-    """The format without ``--output-format``, and why: in a GitHub workflow, the one that it shows beside the code."""
+def default_format(options: Options, of_settings: str | None = None) -> tuple[str, str]:
+    """The format without ``--output-format``, and why: that of the settings, if it can show what is wanted.
+
+    In a GitHub workflow it is the one that is shown there beside the code.
+    """
+    if of_settings is not None:
+        from ds_lint.commands.conflicts import COUNTED_IN  # few settings choose one
+
+        if not options.statistics or of_settings in COUNTED_IN:
+            return of_settings, "settings"
     is_log_of_github = os.environ.get("GITHUB_ACTIONS") == "true" and options.output_file is None
     return ("github", "GITHUB_ACTIONS") if is_log_of_github and not options.statistics else ("full", "default")
+
+
+def _write_others(report: Report, options: Options, *, is_about_something: bool) -> None:
+    """Write the reports of ``--report``; what cannot be written is a complaint, and the others are written."""
+    from ds_lint.commands.other_reports import STANDARD_OUTPUT, reports_of
+
+    for one in reports_of(options.report):
+        if not is_about_something and one.format not in (*FOR_PROGRAMS, "markdown"):
+            continue
+        try:
+            if one.path == STANDARD_OUTPUT:
+                print_text(_text(report, one.render, terminal_of(sys.stdout)), sys.stdout)
+            else:
+                _write_file(report, one.render, one.path)
+        except OSError as error:
+            report.unreadable.append(Complaint(None, f"{one.path}: {error.strerror or error}"))
 
 
 def _write(report: Report, render: Callable[[Report, Terminal], str], options: Options) -> None:
@@ -146,11 +182,15 @@ def _write(report: Report, render: Callable[[Report, Terminal], str], options: O
         stream = sys.stderr if options.fix and STANDARD_INPUT in options.paths else sys.stdout
         print_text(_text(report, render, terminal_of(stream)), stream)
         return
+    _write_file(report, render, options.output_file)
+
+
+def _write_file(report: Report, render: Callable[[Report, Terminal], str], path: str) -> None:
     from ds_lint.source import replacement  # most reports go to the terminal
 
     written = TextIOWrapper(BytesIO(), "utf-8")
     text = _text(report, render, terminal_of(written))
-    replacement.write(options.output_file, text.encode(errors="backslashreplace"), is_report=True)
+    replacement.write(path, text.encode(errors="backslashreplace"), is_report=True)
 
 
 def _text(report: Report, render: Callable[[Report, Terminal], str], terminal: Terminal) -> str:

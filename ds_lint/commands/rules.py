@@ -23,8 +23,8 @@ def rules(output_format: str = "text") -> int:
     """Print every rule: for people code, name, severity and one sentence, as JSON everything known of it."""
     if output_format == "json":
         tool = {"name": "ds-lint", "version": __version__}
-        described = [_described(rule) for rule in every_rule()]
-        sys.stdout.write(dumps({"version": VERSION, "tool": tool, "rules": described}, indent=2) + "\n")
+        found = [described(rule) for rule in every_rule()]
+        sys.stdout.write(dumps({"version": VERSION, "tool": tool, "rules": found}, indent=2) + "\n")
     else:
         _print(every_rule())
     return 0
@@ -42,7 +42,7 @@ def _print(known: list[Rule]) -> None:
     sys.stdout.write(f"{count}\n")
 
 
-def _described(rule: Rule) -> dict[str, object]:
+def described(rule: Rule) -> dict[str, object]:
     """A rule with what its page says of it as a whole."""
     page = pages.page(rule)
     row = pages.row(page)

@@ -14,6 +14,7 @@ from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.launches import as_object, lines
 from ds_lint.output.terminal import terminal_of
 from ds_lint.output.text import visible
+from ds_lint.project.globs import is_below
 from ds_lint.project.launches import LaunchFile, launch_files, read_launches
 from ds_lint.session.session import Session
 
@@ -77,8 +78,7 @@ def _named(path: str, unreadable: list[Complaint]) -> Iterator[tuple[str, Launch
     except OSError as error:
         complaints_into(unreadable)(error)
         return
-    is_below = not os.path.relpath(path).startswith(os.pardir)
-    project = os.curdir if is_below else os.path.dirname(path)
+    project = os.curdir if is_below(path, os.curdir) else os.path.dirname(path)
     found = unless_it_fails(lambda: read_launches(path, project), path, unreadable)
     if found is not None:
         yield project, found

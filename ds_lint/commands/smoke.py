@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.commands import progress
 from ds_lint.commands.failures import WRONG_USAGE, complain
+from ds_lint.commands.other_reports import STANDARD_OUTPUT, reports_of
 from ds_lint.commands.report import finish
-from ds_lint.commands.training_runs import write_page
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.knowledge import tables
 from ds_lint.launches.launchers import by_program
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
 from ds_lint.output.smoke import outcome
+from ds_lint.project.globs import relative
 from ds_lint.semantics import configs
 from ds_lint.session import verdicts
 from ds_lint.session.command_line import launches_of
@@ -61,7 +62,6 @@ class ScriptSmoke(NamedTuple):
     command: list[str]
     run_options: ScriptRunOptions
     config: str | None = None  # the file that the script trains with, if the command does not tell
-    report: str | None = None  # the HTML file to write
     nodes: int | None = None  # on each of which this is started; None: as many as the launcher has
     node_timeout: float = 300.0  # seconds for all of them to start
 
@@ -70,7 +70,8 @@ def smoke(options: Options, own: ScriptSmoke) -> int:
     """Run the command, print the report, and return the exit status."""
     unable: list[Complaint] = []
     try:
-        _demand_places(own.report, options.output_file, keep=own.run_options.keep)
+        files = [one.path for one in reports_of(options.report) if one.path != STANDARD_OUTPUT]
+        _demand_places(*files, options.output_file, keep=own.run_options.keep)
         session = Session(options)
         configs_of_script = ConfigsOfScript(own, session)
         run_options = own.run_options._replace(uses_cpu=own.run_options.uses_cpu or devices.visible() == 0)
@@ -97,11 +98,6 @@ def smoke(options: Options, own: ScriptSmoke) -> int:
         add_verdict(report, context, verdict, unable)
     if without is not None and (without.verdict.error is not None or not linted):
         unable.append(Complaint(None, f"the script could not be checked: {without.why}"))
-    if own.report is not None:
-        try:
-            write_page([report for report, _ in linted], own.report)
-        except OSError as error:  # the run is reported anyway
-            unable.append(Complaint(None, f"the report cannot be written: {own.report}: {error.strerror}"))
     return finish(options, linted, session.notes, unable, can_fix=False)
 
 
@@ -126,7 +122,7 @@ def _demand_places(*files: str | None, keep: str | None) -> None:
     while not os.path.lexists(folder):  # it is made
         folder = os.path.dirname(folder)
     if keep is not None and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
-        raise CouldNotRun(f"{keep} (--keep) cannot be written: {os.path.relpath(folder)} is not a writable folder")
+        raise CouldNotRun(f"{keep} (--keep) cannot be written: {relative(folder, os.curdir)} is not a writable folder")
 
 
 def add_verdict(report: FileReport, context: LintContext, verdict: Verdict, unable: list[Complaint]) -> None:
@@ -219,7 +215,7 @@ class ConfigsOfScript:
         if path is None:
             return self._named
         same = [one for one in self._named if os.path.realpath(one.path) == os.path.realpath(path)]
-        return same or [one for one in [_config_at(os.path.relpath(path))] if one is not None]
+        return same or [one for one in [_config_at(relative(path, os.curdir))] if one is not None]
 
     def _lint(self, document: Document, engine: EngineTrace | None = None) -> tuple[FileReport, LintContext]:
         if document.path not in self._reports:

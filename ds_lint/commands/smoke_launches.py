@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands import progress
 from ds_lint.commands.show_launches import files_with_launches
-from ds_lint.commands.training_runs import write_page
 from ds_lint.diagnostics.report import Complaint, FileReport
 from ds_lint.diagnostics.verdict import WITHOUT_CONFIG, Adaptation
 from ds_lint.output.smoke import outcome
@@ -36,7 +35,6 @@ class LaunchRuns(NamedTuple):
     """The options about runs of launches."""
 
     options: tuple[str, ...] = ()  # of ``ds-lint smoke``
-    report: str | None = None  # the HTML file to write
     quiet: bool = False  # no progress is shown
 
 
@@ -52,7 +50,7 @@ def launch_runs_of(options: Namespace) -> LaunchRuns:
     """The same from the options of ``check``."""
     timeout = [f"--timeout={options.smoke_timeout}"] if options.smoke_timeout is not None else []
     on_cpu = ["--cpu"] if options.smoke_device == "cpu" else []
-    return LaunchRuns((*timeout, *on_cpu), options.smoke_report, options.quiet)
+    return LaunchRuns((*timeout, *on_cpu), options.quiet)
 
 
 def prove_launches(
@@ -70,8 +68,6 @@ def prove_launches(
                 unable.append(Complaint(None, f"{launch.place}: the launch could not be run: {found.error}"))
             for verdict in found.verdicts:
                 _add(_placed(verdict, launch), launch, session, linted, unable)
-    if runs.report is not None:
-        write_page([report for report, _ in linted], runs.report)
 
 
 def _launches(options: Options, session: Session, unable: list[Complaint]) -> list[PlacedLaunch]:

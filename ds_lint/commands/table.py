@@ -47,7 +47,8 @@ class Command(NamedTuple):
 
 _TARGET = "what the config is checked for"
 _RULES = Section("rules", "rules")
-_SETTINGS = Section("settings", "settings")
+_SETTINGS = Section("settings", "settings config")
+_SETTINGS_FILE = Section("settings", "settings")  # where --config is the DeepSpeed config
 _PATTERNS = "Patterns are those of a .gitignore, from the working directory."
 _REPORT = (
     _RULES,
@@ -86,7 +87,8 @@ COMMANDS = (
                 "smoke",
                 "A few steps of real training with each config: does it shard, train, save and\n"
                 "resume? Needs torch, transformers, deepspeed and accelerate beside ds-lint\n"
-                "(pip install 'ds-lint[smoke]'). If a run cannot be made, the exit status is 2.",
+                "(pip install 'deepspeed-lint[smoke]'). If a run cannot be made, the exit\n"
+                "status is 2.",
             ),
         ),
         "paths",
@@ -96,27 +98,27 @@ COMMANDS = (
     Command(
         "smoke",
         "run a few training steps of your own script and check them",
-        "Start COMMAND, which trains with DeepSpeed or FSDP, and let it make a few steps on\n"
-        "its own model and data. Check what the config promises, save, stop, and start it\n"
-        "again to resume. COMMAND is what you would type: torchrun, deepspeed, accelerate\n"
-        "launch, srun, a shell script or python. The script is not changed. What it prints\n"
-        "goes to standard error.",
+        "Start COMMAND, which trains with DeepSpeed or FSDP, and let it make a few steps\n"
+        "on its own model and data. Check what the config promises, save, stop, and start\n"
+        "it again to resume. COMMAND is what you would type: torchrun, deepspeed,\n"
+        "accelerate launch, srun, a shell script or python. The script is not changed.\n"
+        "What it prints goes to standard error.",
         dispatch.run_smoke,
         (own.ScriptOptions, Options),
         (
             Section("training run", "run"),
             _RULES,
-            _SETTINGS,
+            _SETTINGS_FILE,
             Section("output", "output color notes"),
             Section(_TARGET, "releases"),
         ),
         usage="%(prog)s [OPTION ...] -- COMMAND ...",
         epilog="examples:\n"
         "  ds-lint smoke -- torchrun --nproc-per-node 2 train.py --deepspeed ds.json\n"
-        "  ds-lint smoke --cpu -- deepspeed --num_gpus 2 train.py --deepspeed_config ds.json\n\n"
+        "  ds-lint smoke --cpu -- deepspeed --num_gpus 2 train.py --deepspeed ds.json\n\n"
         "exit status:\n"
         "  0  every promise is kept, or no finding is at or above --fail-on\n"
-        "  1  findings: the config does something else than it says, or a promise is broken\n"
+        "  1  findings: the config does something else than it says, or breaks a promise\n"
         "  2  wrong usage, or the script does not come to its steps\n",
     ),
     Command(
@@ -168,8 +170,8 @@ COMMANDS = (
     Command(
         "convert",
         "convert a DeepSpeed config to FSDP, or FSDP to DeepSpeed",
-        "Write the Accelerate YAML with FSDP that corresponds to a DeepSpeed config, or the\n"
-        "DeepSpeed config that corresponds to such a YAML. Notes say what has no\n"
+        "Write the Accelerate YAML with FSDP that corresponds to a DeepSpeed config, or\n"
+        "the DeepSpeed config that corresponds to such a YAML. Notes say what has no\n"
         "counterpart, and what changes in memory, saving and precision.",
         dispatch.run_convert,
         (own.ConvertOptions, own.TextOrJson, Options, Sources),
@@ -181,12 +183,13 @@ COMMANDS = (
     Command(
         "checkpoint",
         "read a saved checkpoint: what it holds, what is broken, where it resumes",
-        "Read a folder that DeepSpeed, the Trainer, Accelerate or FSDP has saved: who wrote it,\n"
-        "which files are missing or not whole, what its tensors are, and whether it resumes on\n"
-        "a number of ranks. Nothing is loaded: torch is not needed, and no pickle is executed.",
+        "Read a folder that DeepSpeed, the Trainer, Accelerate or FSDP has saved: who\n"
+        "wrote it, which files are missing or not whole, what its tensors are, and\n"
+        "whether it resumes on a number of ranks. Nothing is loaded: torch is not needed,\n"
+        "and no pickle is executed.",
         dispatch.run_checkpoint,
         (own.CheckpointOptions, Options, Sources),
-        (Section("the run that resumes", "resumed world_size"), _SETTINGS),
+        (Section("the run that resumes", "resumed world_size"), _SETTINGS_FILE),
         "path format color",
         usage="%(prog)s DIR [OPTION ...]",
         epilog="exit status:\n"
@@ -199,8 +202,8 @@ COMMANDS = (
         "list the known defects of releases, or those that a project reaches",
         "List what is broken in which releases of DeepSpeed, transformers, Accelerate and\n"
         "their neighbours. With an ID, print its page; with a PATH, list the defects that\n"
-        "the configs there reach with the releases that the project pins or has installed,\n"
-        "and those that they may reach.",
+        "the configs there reach with the releases that the project pins or has\n"
+        "installed, and those that they may reach.",
         dispatch.run_advisories,
         (own.AdvisoriesOptions, Options, Sources),
         (Section(_TARGET, "stack facts here releases"), _SETTINGS),
@@ -214,10 +217,10 @@ COMMANDS = (
     Command(
         "doctor",
         "say why a run failed or went wrong, by its log",
-        "Read the log of a run: which rank failed first, what it raised in which phase, the\n"
-        "key, argument or line behind it, and what to write instead; or how the loss and the\n"
-        "loss scale went wrong. With the config or the project that was run, they are checked\n"
-        "too, and the finding that explains the log comes first.",
+        "Read the log of a run: which rank failed first, what it raised in which phase,\n"
+        "the key, argument or line behind it, and what to write instead; or how the loss\n"
+        "and the loss scale went wrong. With the config or the project that was run, they\n"
+        "are checked too, and the finding that explains the log comes first.",
         dispatch.run_doctor,
         (own.DoctorOptions, own.TextOrJson, Options, Sources),
         (Section(_TARGET, "stack facts here releases"), _SETTINGS, Section("while it runs", "followed")),
@@ -232,10 +235,10 @@ COMMANDS = (
         "bug-report",
         "write what a bug report about a run has to contain",
         "Write what the bug reports of DeepSpeed, transformers and Accelerate ask for, as\n"
-        "Markdown: releases, GPUs and driver, DeepSpeed's ops, the launch, the config as it\n"
-        "is used, findings, known defects, and what a log shows. Only nvidia-smi is run.\n"
-        "Secrets, homes, users, hosts and addresses are hidden. Without a path, the project\n"
-        "is the current directory.",
+        "Markdown: releases, GPUs and driver, DeepSpeed's ops, the launch, the config as\n"
+        "it is used, findings, known defects, and what a log shows. Only nvidia-smi is\n"
+        "run. Secrets, homes, users, hosts and addresses are hidden. Without a path, the\n"
+        "project is the current directory.",
         dispatch.run_bug_report,
         (own.BugReportOptions, Options, Sources),
         (Section(_TARGET, "stack facts releases"), _SETTINGS, Section("training run", "trained")),
@@ -245,13 +248,15 @@ COMMANDS = (
     ),
     Command(
         "explain",
-        "explain a rule, an advisory or a key",
+        "explain a rule, an advisory, a key, or a text of a log",
         "Print the page of a rule (DS101 or unknown-key) or of an advisory\n"
-        "(DSA-2026-0001), or what a key of the config means: its type, default, releases,\n"
-        "what fills it, and where DeepSpeed documents it.",
+        "(DSA-2026-0001), what a key of the config means: its type, default, releases,\n"
+        "what fills it, and where DeepSpeed documents it, or what an exception, an exit\n"
+        "status or another text of a log means.",
         dispatch.run_explain,
-        (own.ExplainOptions, Options),
-        parts="subject page color",
+        (own.ExplainOptions, own.TextOrJson, Options),
+        parts="subject page format color",
+        usage="%(prog)s CODE|NAME|ID|KEY.PATH|TEXT [OPTION ...]",
     ),
     Command(
         "rules", "list the rules", "List the rules.", dispatch.run_rules, (own.TextOrJson, Options), (), "format color"
@@ -285,7 +290,7 @@ COMMANDS = (
         "lsp",
         "start the language server",
         "Start the language server, which an editor uses over standard input and output.\n"
-        "It needs pygls (pip install 'ds-lint[lsp]').",
+        "It needs pygls (pip install 'deepspeed-lint[lsp]').",
         dispatch.run_lsp,
         (own.LspOptions,),
         parts="stdio",

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from shlex import quote
 from typing import NamedTuple
 
-from ds_lint import __version__
 from ds_lint.commands import progress
 from ds_lint.commands.documents import complaints_into, documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
@@ -52,14 +51,12 @@ _PASSED_ON = (
     "smoke_lora",
 )  # fmt: skip
 # And what a job needs to find the same configs and to report by itself.
-_FOR_A_JOB = (
-    *(
-        one.name
-        for one in Options.options()
-        if one.is_named and not {"job", *_PASSED_ON} & {one.name, *one.not_with.split()}
-    ),
-    "smoke_report",
+_FOR_A_JOB = tuple(
+    one.name
+    for one in Options.options()
+    if one.is_named and not {"job", *_PASSED_ON} & {one.name, *one.not_with.split()}
 )
+_REPEATED = [one.name for one in Options.options() if one.is_repeated]
 _ON_OR_OFF = [one.name for one in Options.options() if one.type == "bool | None"]  # None if neither is given
 
 
@@ -67,7 +64,6 @@ class Smoke(NamedTuple):
     """The options about runs."""
 
     run_options: RunOptions = RunOptions(RANKS, SECONDS)
-    report: str | None = None  # the HTML file to write
     device: str = AUTO
     folder: str | None = None  # where runs may write; None: a temporary one
     launcher: str | None = None  # the command line that starts the ranks
@@ -88,7 +84,6 @@ def smoke_of(options: Namespace) -> Smoke:
     )
     return Smoke(
         run_options,
-        report=None if options.smoke_launches else options.smoke_report,  # else written when the launches have run
         device=options.smoke_device or AUTO,
         folder=options.smoke_folder,
         launcher=options.smoke_launch,
@@ -110,6 +105,8 @@ def _as_flag(name: str, value: object) -> Iterator[str]:
         yield f"--{option}"
     elif value is False:
         yield from [f"--no-{option}"] if name in _ON_OR_OFF else []
+    elif isinstance(value, list) and name in _REPEATED:
+        yield from (f"--{option}={one}" for one in value)
     elif isinstance(value, list):
         yield f"--{option}={','.join(value)}"
     elif value is not None and (name, value) != ("limit", LIMIT):
@@ -175,11 +172,6 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
     except (KeyboardInterrupt, SystemExit) as ended:
         sys.stderr.write(f"ds-lint: {ending_signal(ended)} ended the smoke run; its files and processes are removed\n")
         raise
-    if smoke.report is not None:
-        try:
-            write_page([report for report, _ in linted], smoke.report)
-        except OSError as error:  # the runs are reported anyway
-            complaints.append(Complaint(None, f"the report of the smoke run cannot be written: {_cause(error)}"))
     return complaints
 
 
@@ -297,15 +289,6 @@ def _launch(
         for verdict in verdicts:
             yield from _add(report, context, verdict)
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
-
-
-def write_page(reports: list[FileReport], path: str) -> None:
-    """Write the page about the runs of these reports."""
-    from ds_lint.smoke.html import page
-
-    runs = [run for report in reports for run in report.smoke or ()]
-    documents = [document for report in reports for document in (report.document, *(report.material or ()))]
-    replacement.write(path, page.render(runs, __version__, documents).encode(), is_report=True)
 
 
 def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[Complaint]:

@@ -42,6 +42,7 @@ def _modules(options: Options, session: Session) -> Iterator[str]:
                     lambda _: None,  # the search for configs has complained
                     leaves_out=session.leaves_out,
                     respects_gitignore=session.respects_gitignore(path),
+                    included=session.included,
                 )
                 yield from (one for one in found if one.endswith(".py"))
         elif path.endswith(".py") and not session.forbids(path, is_folder=False):

@@ -40,6 +40,7 @@ def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> in
             else:
                 unreadable.append(Complaint(report.path, "cannot be parsed; run ds-lint check to see why"))
         locate(unreadable, session)
+        of_settings = session.output_format
     except WRONG_USAGE as error:
         return complain(error)
     steps = dict.fromkeys(
@@ -49,7 +50,15 @@ def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> in
     )
     about = () if options.quiet else tuple(_about_defects(linted, session, ends))
     only = (f"only changes are reported: {', '.join(steps)}",) if steps else ()
-    return finish(options, linted, session.notes, unreadable, can_fix=False, about_report=(*only, *about))
+    return finish(
+        options,
+        linted,
+        session.notes,
+        unreadable,
+        can_fix=False,
+        about_report=(*only, *about),
+        of_settings=of_settings,
+    )
 
 
 def _about_defects(

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
+_MOST = 5  # options of which one is meant
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that prints what is wrong in one line, with the word that was probably meant."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given, allow_abbrev=False)  # else a new option would change what an old script means
 
     def error(self, message: str) -> NoReturn:
         """End with status 2."""
@@ -31,10 +37,19 @@ class Parser(argparse.ArgumentParser):
         for word in left[: left.index("--")] if "--" in left else left:
             if word.startswith("-") and word != "-":
                 name = word.partition("=")[0]
-                self.error(f"unknown option {name}{_hint(name, list(self._option_string_actions))}")
+                self.error(f"unknown option {name}{self._hint(name)}")
         if "--isolated" in self._option_string_actions:  # a command that reads settings
             self._fill(options)
         return options, left
+
+    def _hint(self, name: str) -> str:
+        """What was probably meant by an unknown option: what it is the beginning of, or what is close to it."""
+        names = list(self._option_string_actions)
+        begun = [one for one in names if len(name) > len("--") and one.startswith(name)]
+        if 0 < len(begun) <= _MOST:
+            *others, last = begun
+            return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+        return hint(name, names)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """The value of an option; before Python 3.13, argparse makes an empty list of ``--``, as in ``--model=--``."""
@@ -73,12 +88,11 @@ class Parser(argparse.ArgumentParser):
             return
         choices = [str(one) for one in action.choices]
         if not isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse has no public name for it
-            hint = _hint(str(value), choices) or f"; choose from {', '.join(choices)}"
-            raise argparse.ArgumentError(action, f"unknown value {value}{hint}")
-        hint = _hint(value, choices)
-        if not hint and os.path.exists(value):
-            hint = f"; to check this file: {self.prog} check {value}"
-        self.error(f"unknown command {value}{hint}")
+            raise argparse.ArgumentError(action, f"unknown value {value}{hint(str(value), choices, lists=True)}")
+        meant = hint(value, choices)
+        if not meant and os.path.exists(value):
+            meant = f"; to check this file: {self.prog} check {value}"
+        self.error(f"unknown command {value}{meant}")
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -99,8 +113,11 @@ class CommandsHelp(Help):
             self._action_max_length += self._indent_increment
 
 
-def _hint(word: str, choices: list[str]) -> str:
+def hint(word: str, choices: list[str], *, lists: bool = False) -> str:
+    """What was probably meant by a word that is not among the choices, or, if asked for, all of them."""
     from ds_lint.knowledge.suggestions import choice  # only a wrong command line needs it
 
     meant = choice(word, choices)
-    return f"; did you mean {meant}?" if meant else ""
+    if meant:
+        return f"; did you mean {meant}?"
+    return f"; choose from {', '.join(choices)}" if lists else ""

@@ -12,8 +12,10 @@ import sys
 import time
 
 from ds_lint.commands.check import check
+from ds_lint.commands.conflicts import WATCHED_IN
 from ds_lint.commands.documents import documents
 from ds_lint.commands.failures import WRONG_USAGE
+from ds_lint.output.terminal import understands_escapes
 from ds_lint.project.discovery import candidates
 from ds_lint.session.inputs import inputs, inputs_of, settings_above, stamps
 from ds_lint.session.options import Options
@@ -23,7 +25,7 @@ from ds_lint.targets.files import by_standing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ds_lint.session.inputs import Stamps
 
@@ -38,9 +40,9 @@ def watch(options: Options) -> int:
     gc.enable()  # unlike a run that ends after one check
     while True:
         watched = _watched(options)  # before anything is read: what changes meanwhile is checked again
-        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and understands_escapes(sys.stdout):
             sys.stdout.write(_CLEARED)
-        check(options)
+        check(options, formats=WATCHED_IN)
         sys.stdout.flush()
         sys.stderr.write("Watching for changes; press Ctrl-C to stop.\n")
         sys.stderr.flush()
@@ -65,9 +67,13 @@ class _Watched:
             if context.baseline is not None:
                 self._read.add(context.baseline)
         self._read.update(inputs_of(options.sources))
-        if options.settings is not None:
-            self._read.add(options.settings)
+        self._read.update(filter(None, (options.settings, *options.config_options)))
         self._read -= self._folders  # much may change in them that says nothing
+        self._stamps = self._look() | self._stamps
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Watch these files too."""
+        self._read.update(paths)
         self._stamps = self._look() | self._stamps
 
     def wait(self) -> None:
@@ -95,7 +101,7 @@ class _Watched:
                     lambda _error: None,
                     leaves_out=self._leaves_out,
                     respects_gitignore=self._session.respects_gitignore(path),
-                    includes_markdown=self._session.includes_markdown(path),
+                    included=self._session.included,
                 )
             else:
                 yield path
@@ -118,5 +124,7 @@ def _watched(options: Options) -> _Watched:
     """What to watch; if settings cannot be used, what would be checked without any, and the settings near it."""
     try:
         return _Watched(options, Session(options, on_error=lambda _error: None))
-    except WRONG_USAGE:
-        return _Watched(options, Session(Options([], isolated=True)))
+    except WRONG_USAGE as error:
+        watched = _Watched(options, Session(Options([], isolated=True)))
+        watched.add(getattr(error, "files", ()))
+        return watched

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.source.document import Document
 
-DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
-
 
 class FileReport(Record):
     """One checked config, what it was checked against, and its findings in the order of the text.
@@ -28,7 +26,8 @@ class FileReport(Record):
     ``fixed`` are the findings that are no longer there, because their fixes were applied; None if no fixes were
     requested. ``unfixed`` are those whose fixes were tried and not applied; ``may_be_unfixable`` says that fixes were
     left untried. ``smoke`` are the training runs that were made with the file; None if none was requested. Findings
-    less severe than ``fail_on`` do not count for the exit status. ``possible_advisories`` are the ids of those that may
+    less severe than ``fail_on`` do not count for the exit status. ``applies_unsafe`` says that ``--fix`` alone also
+    applies unsafe fixes. ``possible_advisories`` are the ids of those that may
     apply, each with what is not known, in words; ``states_releases`` says whether the project or the user names a
     release, and not only the environment.
     """
@@ -50,6 +49,7 @@ class FileReport(Record):
     may_be_unfixable: bool = False
     smoke: list[Verdict] | None = None  # None without a training run
     fail_on: str = "warning"
+    applies_unsafe: bool = False
     suppressed: int = 0
     in_baseline: int = 0
     possible_advisories: dict[str, list[str]] = field(factory=dict)
@@ -176,6 +176,8 @@ class Report(Record):
 
 def page_url(rule: Rule | Finding) -> str:
     """Where the page of a rule, or of what was found, is published."""
+    from ds_lint.addresses import SITE  # which a clean check does without
+
     if (advisory := getattr(rule, "advisory", None)) is not None:
-        return f"{DOCUMENTATION}advisories/{advisory}/"
-    return f"{DOCUMENTATION}rules/{rule.code}-{rule.name}/"
+        return f"{SITE}advisories/{advisory}/"
+    return f"{SITE}rules/{rule.code}-{rule.name}/"

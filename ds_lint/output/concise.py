@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.diagnostics.report import page_url
 from ds_lint.output.sentences import doubt, outcome
 from ds_lint.output.summary import summary
 from ds_lint.output.terminal import SEVERITY, STRONG
@@ -29,8 +30,14 @@ def record(file: FileReport, finding: Finding, terminal: Terminal) -> str:
     shown = file.place(finding)
     path = terminal.paint(shown_path(shown.path or file.path), STRONG)
     place = file.shown_document(finding).shown_place(shown.span.start)
-    code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])
+    return f"{path}:{place}: {statement(finding, terminal)}"
+
+
+def statement(finding: Finding, terminal: Terminal) -> str:
+    """What of it is not its place: the code, the message, the effect, the releases and what is unknown."""
+    code = terminal.link(finding.code, page_url(finding))
+    code = terminal.paint(f"{code} [{finding.severity}]", SEVERITY[finding.severity])
     releases = f"; {finding.affected_releases}" if finding.releases else ""
     doubted = f"; {doubt(finding)}" if finding.doubts else ""
     seen = "; a run confirms it" if finding.confirmed else ""
-    return f"{path}:{place}: {code} {visible(finding.message)} ({outcome(finding)}{releases}{visible(doubted)}{seen})"
+    return f"{code} {visible(finding.message)} ({outcome(finding)}{releases}{visible(doubted)}{seen})"

@@ -45,7 +45,7 @@ def as_object(value: Value) -> Json:
     return {
         "key": value.key,
         "is_known": is_known,
-        "value": _without_unknown(value.value) if is_known else None,
+        "value": without_unknown(value.value) if is_known else None,
         "by": value.by,
         "source": value.source,
     }
@@ -58,13 +58,13 @@ def _shown(value: Value) -> str:
     from ds_lint.output.secrets import MASK, is_secret
 
     is_hidden = isinstance(value.value, str) and is_secret(value.path[-1])
-    return as_json(MASK if is_hidden and value.value != AUTO else _without_unknown(value.value))
+    return as_json(MASK if is_hidden and value.value != AUTO else without_unknown(value.value))
 
 
-def _without_unknown(value: object) -> object:
+def without_unknown(value: object) -> object:
     """A value as JSON can hold it: what is unknown in an array is null, and infinite numbers are texts."""
     if isinstance(value, list):
-        return [_without_unknown(item) for item in value]
+        return [without_unknown(item) for item in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124 - NaN
         return str(value)
     return None if value is UNKNOWN else value

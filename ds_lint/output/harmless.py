@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TEXT, JSON, XML = "text", "json", "xml"
 LOG = "log"  # of GitHub, with commands of ours
+AZURE = "azure"  # the log of Azure, with commands of ours
 
 _NUMBER_SIGN = {TEXT: "# ", LOG: "# ", JSON: r"\u0023", XML: "&#35;"}  # where another one follows
 _HINTS = ("token", "secret", "passw", "key", "credential", "://", "hf_", "ghp_", "glpat-", "akia", "sk-")
@@ -27,9 +28,10 @@ def harmless(text: str, language: str = TEXT, documents: Sequence[Document] = ()
     """The text without commands and secrets, those of the documents that it is about included."""
     text = without_secrets(text, documents)
     has_colours = "\x1b" in text  # which may be between two signs
-    if "##" in text or (has_colours and "#" in text):
+    if language != AZURE and ("##" in text or (has_colours and "#" in text)):
         text = _without_marks(text, _NUMBER_SIGN[language])
-    if ("::" in text or (has_colours and ":" in text)) and language in (TEXT, XML):  # no line of JSON begins with them
+    may_begin_lines = language in (TEXT, XML, AZURE)  # no line of JSON begins with two colons
+    if may_begin_lines and ("::" in text or (has_colours and ":" in text)):
         colons = "&#58;:" if language == XML else ": :"
         text = "\n".join(without_command(line, colons) for line in text.split("\n"))
     return text

@@ -1,11 +1,13 @@
 """The report for programs, as ``schemas/report.schema.json`` describes it.
 
-Paths are as they were given. The text is ASCII: a lone surrogate in a config is an escape here, not a crash.
+Paths are as they were given, with slashes on Windows, too. The text is ASCII: a lone surrogate in a config is an escape
+here, not a crash.
 """
 
 from __future__ import annotations
 
 from ds_lint.diagnostics.report import page_url
+from ds_lint.output.text import slashed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def _smoke(report: Report) -> Json:
 
 
 def _file(file: FileReport) -> Json:
-    described: Json = {"path": file.path, "stack": file.stack, "target": file.target}
+    described: Json = {"path": slashed(file.path), "stack": file.stack, "target": file.target}
     if file.sources:
         described["sources"] = file.sources
     if file.facts:
@@ -66,7 +68,7 @@ def _file(file: FileReport) -> Json:
 def _unopened(complaint: Complaint) -> Json:
     """A file that could not be opened: what it would have been checked for, and why it was not."""
     return {
-        "path": complaint.path,
+        "path": None if complaint.path is None else slashed(complaint.path),
         "stack": complaint.stack,
         "target": complaint.target,
         "error": complaint.reason,
@@ -116,7 +118,7 @@ def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
         "message": finding.message,
         "help": finding.help,
         "url": page_url(finding),
-        "path": place.path,
+        "path": slashed(place.path or file.path),
         **_place(file.shown_document(finding), place.span),
         "related": [_related(report, file, related) for related in file.related(finding)],
         "fix": _fix(file, finding.fix, is_elsewhere=place.path != file.path) if finding.fix else None,
@@ -127,7 +129,7 @@ def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
 def _related(report: Report, file: FileReport, related: Related) -> Json:
     document = file.document if related.path is None else report.document(related.path)
     return {
-        "path": related.path or file.path,
+        "path": slashed(related.path or file.path),
         **(_place(document, related.span) if document else {"span": None}),
         "label": related.label,
     }
@@ -144,7 +146,8 @@ def _place(document: Document, span: Span) -> Json:
 
 def _fix(file: FileReport, fix: Fix, *, is_elsewhere: bool) -> Json:
     edits = [_edit(file.document, edit) for edit in fix.edits]
-    return {"title": fix.title, "safety": fix.safety, **({"path": file.path} if is_elsewhere else {}), "edits": edits}
+    path = {"path": slashed(file.path)} if is_elsewhere else {}
+    return {"title": fix.title, "safety": fix.safety, **path, "edits": edits}
 
 
 def _edit(document: Document, edit: Edit) -> Json:

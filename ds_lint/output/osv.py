@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.report import DOCUMENTATION
+from ds_lint.addresses import SITE
 from ds_lint.knowledge.advisory_words import help_of, title
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ def as_object(record: AdvisoryRecord) -> Json:
             }
         ],
         "references": [
-            {"type": "ADVISORY", "url": f"{DOCUMENTATION}advisories/{record['id']}/"},
+            {"type": "ADVISORY", "url": f"{SITE}advisories/{record['id']}/"},
             *({"type": _type(url), "url": url} for url in record["references"]),
         ],
         "database_specific": {

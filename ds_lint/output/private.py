@@ -9,8 +9,10 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import sys
 from base64 import urlsafe_b64decode
 from binascii import Error
+from contextlib import suppress
 from json import loads
 from typing import NamedTuple
 
@@ -71,12 +73,11 @@ def names_here(environment: Mapping[str, str] = os.environ) -> PrivateNames:
     home = os.path.expanduser("~")
     homes = {path for path in (home, os.path.realpath(home)) if len(path) > 2}
     users = {environment.get(name, "") for name in _USERS} | {os.path.basename(path) for path in homes}
-    try:
-        import pwd
+    if sys.platform != "win32":
+        with suppress(ImportError, KeyError):  # a user without an entry
+            import pwd
 
-        users.add(pwd.getpwuid(os.getuid()).pw_name)
-    except (ImportError, KeyError, AttributeError):  # Windows, and a user without an entry
-        pass
+            users.add(pwd.getpwuid(os.getuid()).pw_name)
     secrets = secrets_in_words(f"{name}={value}" for name, value in environment.items())
     return PrivateNames(
         frozenset(homes),

@@ -11,8 +11,9 @@ from json import dumps
 from typing import NamedTuple
 from urllib.parse import quote
 
+from ds_lint.addresses import SITE
 from ds_lint.diagnostics.finding import SEVERITIES
-from ds_lint.diagnostics.report import DOCUMENTATION, page_url
+from ds_lint.diagnostics.report import page_url
 from ds_lint.output.identity import identified
 from ds_lint.output.project_root import project_root
 from ds_lint.output.sentences import description
@@ -67,7 +68,7 @@ def as_object(report: Report, root: Root) -> Json:
             "driver": {
                 "name": "ds-lint",
                 "version": report.version,
-                "informationUri": DOCUMENTATION,
+                "informationUri": SITE,
                 "rules": [_rule(rules[code]) for code in codes],
             }
         },
@@ -127,7 +128,7 @@ def _rule(finding: Finding) -> Json:
         "fullDescription": {"text": summary},
         "help": {
             "text": f"{summary} See {url}",
-            "markdown": _LINK_TO_PAGE.sub(rf"]({DOCUMENTATION}rules/\1/)", text),
+            "markdown": _LINK_TO_PAGE.sub(rf"]({SITE}rules/\1/)", text),
         },
         "helpUri": url,
         "defaultConfiguration": {"level": LEVELS[worst]},

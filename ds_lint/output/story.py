@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.diagnostics.report import page_url
 from ds_lint.output.frame import Mark, Sheet, frame, margin_for
 from ds_lint.output.sentences import doubt, outcome
 from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
@@ -38,7 +39,7 @@ def story(report: Report, file: FileReport, finding: Finding, terminal: Terminal
     if finding.help and not _does_the_fix_help(finding):
         lines += _footer("help", finding.help, sheet)
     if finding.fix:
-        lines += _footer("fix", f"{finding.fix.title} ({_fixed_how(finding.fix)})", sheet)
+        lines += _footer("fix", f"{finding.fix.title} ({_fixed_how(finding.fix, file)})", sheet)
     return lines
 
 
@@ -47,9 +48,9 @@ def _does_the_fix_help(finding: Finding) -> bool:
     return finding.fix is not None and finding.fix.applied_with == "safe"
 
 
-def _fixed_how(fix: Fix) -> str:
+def _fixed_how(fix: Fix, file: FileReport) -> str:
     """How safe it is, and why it is not applied, where that is known."""
-    if not fix.refusal or fix.applied_with == fix.safety:
+    if not fix.refusal or fix.applied_with == fix.safety or (fix.applied_with and file.applies_unsafe):
         return fix.safety
     return f"{fix.safety}, {'only with --unsafe-fixes' if fix.applied_with else 'not applied'}: {fix.refusal}"
 
@@ -75,10 +76,11 @@ def _excerpts(
 
 
 def _headline(finding: Finding, terminal: Terminal) -> list[str]:
-    rule = f"{finding.severity}[{finding.code}]"
-    taken = len(f"{rule} {finding.name}: ")
+    taken = len(f"{finding.severity}[{finding.code}] {finding.name}: ")
     first, *rest = (terminal.paint(line, STRONG) for line in wrap(visible(finding.message), terminal.width, taken, 4))
-    return [f"{terminal.paint(rule, SEVERITY[finding.severity])} {finding.name}: {first}", *rest]
+    code = terminal.link(finding.code, page_url(finding))
+    rule = terminal.paint(f"{finding.severity}[{code}]", SEVERITY[finding.severity])
+    return [f"{rule} {finding.name}: {first}", *rest]
 
 
 def _footer(title: str, text: str, sheet: Sheet) -> list[str]:

@@ -93,7 +93,12 @@ def not_fixed(file: FileReport) -> list[str]:
 
 def _fixable(report: Report) -> str:
     """How many findings the fixes resolve; empty if there are none."""
-    ways = [finding.fix.applied_with for finding in report.findings if finding.fix]
+    ways = [
+        "safe" if finding.fix.applied_with and file.applies_unsafe else finding.fix.applied_with
+        for file in report.files
+        for finding in file.findings
+        if finding.fix
+    ]
     safe, unsafe = ways.count("safe"), ways.count("unsafe")
     most = "up to " if any(file.may_be_unfixable for file in report.files) else ""
     if not safe:

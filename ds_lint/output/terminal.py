@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
     from typing import TextIO
 
+_PROCESS_ESCAPES = 0x0004  # ENABLE_VIRTUAL_TERMINAL_PROCESSING, which older consoles lack
 USUAL_WIDTH = 80  # of a terminal that does not say
 DIGITS = 4  # of the widest terminal that is believed
 COLOURED = ("auto", "always", "never")  # when there are colours
@@ -23,14 +25,20 @@ SEVERITY = {"error": "1;31", "warning": "1;35", "info": "1;94"}
 
 
 class Terminal:
-    """``width`` is None where lines may be of any length: in a pipe or a file, where wrapping would break searches."""
+    """``width`` is None where lines may be of any length: in a pipe or a file, where wrapping would break searches.
 
-    __slots__ = ("colour", "encoding", "width")
+    ``links`` says whether it shows links (OSC 8).
+    """
 
-    def __init__(self, width: int | None = None, colour: bool = False, encoding: str | None = None) -> None:
+    __slots__ = ("colour", "encoding", "links", "width")
+
+    def __init__(
+        self, width: int | None = None, colour: bool = False, encoding: str | None = None, links: bool = False
+    ) -> None:
         self.width = width
         self.colour = colour
         self.encoding = encoding or "ascii"
+        self.links = links
 
     def can_show(self, text: str) -> bool:
         """Whether all characters of ``text`` can be written there."""
@@ -44,12 +52,36 @@ class Terminal:
         """``text`` in a style, or as it is where colours are unwanted."""
         return f"\x1b[{style}m{text}\x1b[0m" if self.colour and text else text
 
+    def link(self, text: str, url: str) -> str:
+        """``text`` as a link, or as it is where links are not shown; what is not seen has no width."""
+        return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\" if self.links else text
+
 
 def terminal_of(stream: TextIO | None, environment: Mapping[str, str] = os.environ) -> Terminal:
     """What is known about the terminal behind a stream, if there is one."""
     interactive = _is_terminal(stream)
     encoding = getattr(stream, "encoding", None)
-    return Terminal(_width(stream, interactive, environment), _colour(interactive, environment), encoding)
+    has_colours = _colour(interactive, environment) and (not interactive or understands_escapes(stream))
+    has_links = has_colours and _links(interactive, environment)
+    return Terminal(_width(stream, interactive, environment), has_colours, encoding, has_links)
+
+
+def understands_escapes(stream: TextIO | None) -> bool:
+    """Whether a terminal takes escape sequences for what they are; a console of Windows is told to."""
+    if sys.platform != "win32":
+        return True
+    import ctypes
+    import msvcrt
+
+    try:
+        handle = msvcrt.get_osfhandle(stream.fileno()) if stream is not None else -1
+        mode = ctypes.c_ulong()
+        kernel = ctypes.windll.kernel32
+        if not kernel.GetConsoleMode(ctypes.c_void_p(handle), ctypes.byref(mode)):
+            return True  # a terminal, but no console of Windows
+        return bool(kernel.SetConsoleMode(ctypes.c_void_p(handle), mode.value | _PROCESS_ESCAPES))
+    except (OSError, ValueError):  # a stream without a number
+        return False
 
 
 def colour(when: str, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -74,6 +106,12 @@ def _colour(interactive: bool, environment: Mapping[str, str]) -> bool:
     if environment.get("FORCE_COLOR") or environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
     return interactive and environment.get("TERM") != "dumb"
+
+
+def _links(interactive: bool, environment: Mapping[str, str]) -> bool:
+    """FORCE_HYPERLINK decides, with 0 for none; else the terminal: the console of Linux prints what it should hide."""
+    forced = environment.get("FORCE_HYPERLINK")
+    return forced != "0" if forced else interactive and environment.get("TERM") not in ("dumb", "linux")
 
 
 def _width(stream: TextIO | None, interactive: bool, environment: Mapping[str, str]) -> int | None:

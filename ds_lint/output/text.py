@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ds_lint.targets.text import shown
 
 NO_WIDTH = ("Mn", "Me")  # combining marks are on the character before them
@@ -57,6 +59,11 @@ def wrap(text: str, width: int | None, taken: int, indent: int) -> list[str]:
 def shown_path(path: str) -> str:
     """A path as people read it: from the working directory, if it lies below, and without what cannot be shown."""
     return visible(shown(path))
+
+
+def slashed(path: str, separator: str = os.sep) -> str:
+    """A path as programs on every system read it."""
+    return path if separator == "/" else path.replace(separator, "/")
 
 
 def counted(number: int, noun: str) -> str:

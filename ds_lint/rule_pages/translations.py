@@ -38,12 +38,17 @@ def path(rule: Rule, language: str) -> str:
 
 def page(rule: Rule, language: str) -> str | None:
     """The page of a rule in a language, with its examples; None if it is not translated."""
+    return with_examples(path(rule, language), pages.page(rule))
+
+
+def with_examples(translation: str, english: str) -> str | None:
+    """The translation in a file with what it takes from the English text; None if there is no such file."""
     try:
-        with open(path(rule, language), encoding="utf-8") as file:
+        with open(translation, encoding="utf-8") as file:
             _, _, text = file.read().partition("\n")
     except FileNotFoundError:
         return None
-    _, kept = outline(pages.page(rule))
+    _, kept = outline(english)
     for placeholder, original in kept.items():
         text = text.replace(placeholder, original)
     return text
@@ -65,5 +70,7 @@ def outline(english: str) -> tuple[str, dict[str, str]]:
         return placeholder
 
     before, table, after = _EXAMPLE.sub(keep, english).partition(pages.TABLE)
+    if not table:
+        return before, kept
     kept[ROW], end, rest = after.partition("\n")
     return f"{before}{table}{ROW}{end}{rest}", kept

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
 
 TYPO = '{"train_micro_batch_size_per_gpu": 4, "gradient_cliping": 0.5}'
 CLEAN = '{"train_micro_batch_size_per_gpu": 4}'
-FORMATS = ("github", "gitlab", "junit", "sarif")
+FORMATS = ("azure", "github", "gitlab", "junit", "pylint", "rdjson", "sarif")
 
 
-def findings_of(name, text):
-    """How many findings a report tells, and the files that they are in."""
+def files_of(name, text, folder):
+    """The file of each finding that a report tells, from the folder of the run."""
     if name == "gitlab":
         return [issue["location"]["path"] for issue in json.loads(text)]
+    if name == "rdjson":
+        places = [diagnostic["location"]["path"] for diagnostic in json.loads(text)["diagnostics"]]
+        return [os.path.relpath(place, folder) for place in places]
+    if name == "pylint":
+        return [line.partition(":")[0] for line in text.splitlines()]
+    if name == "azure":
+        places = re.findall(r"^##vso\[task\.logissue .*;sourcepath=([^;]*);.*code=", text, re.MULTILINE)
+        return [os.path.relpath(place, folder) for place in places]
     if name == "sarif":
         places = [result["locations"][0]["physicalLocation"] for result in json.loads(text)["runs"][0]["results"]]
         return [place["artifactLocation"]["uri"] for place in places]
@@ -28,6 +37,11 @@ def findings_of(name, text):
 
 
 @pytest.fixture
+def findings_of(tmp_path):
+    return lambda name, text: files_of(name, text, tmp_path)
+
+
+@pytest.fixture
 def project(tmp_path):
     """One file with a finding and one without."""
     (tmp_path / "typo.json").write_text(TYPO, encoding="utf-8")
@@ -36,21 +50,21 @@ def project(tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_report_into_a_file(project, run, name):
+def test_a_report_into_a_file(project, run, name, findings_of):
     done = run("check", ".", "--output-format", name, "--output-file", "report")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
     assert findings_of(name, (project / "report").read_text(encoding="utf-8")) == ["typo.json"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_standard_input(run, name):
+def test_standard_input(run, name, findings_of):
     done = run("check", "-", "--stdin-filename", "conf/ds.json", "--output-format", name, stdin=TYPO)
     assert done.returncode == 1
     assert findings_of(name, done.stdout) == ["conf/ds.json"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_left_after_fixes(project, run, name):
+def test_what_is_left_after_fixes(project, run, name, findings_of):
     (project / "typo.json").write_text(TYPO.replace("0.5", '0.5, "no_such_key": 1'), encoding="utf-8")
     done = run("check", "--fix", "typo.json", "--output-format", name)
     assert findings_of(name, done.stdout) == ["typo.json"]
@@ -61,7 +75,7 @@ def test_what_is_left_after_fixes(project, run, name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_baseline(project, run, name):
+def test_a_baseline(project, run, name, findings_of):
     run("check", "--write-baseline")
     (project / "typo.json").write_text(TYPO.replace("0.5", '0.5, "no_such_key": 1'), encoding="utf-8")
     done = run("check", "--baseline", "ds-lint-baseline.json", "--output-format", name)
@@ -70,16 +84,16 @@ def test_a_baseline(project, run, name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_file_that_cannot_be_read(project, run, name):
+def test_a_file_that_cannot_be_read(project, run, name, findings_of):
     done = run("check", "typo.json", "nowhere.json", "--output-format", name)
     assert (done.returncode, done.stderr) == (2, "ds-lint: nowhere.json: No such file or directory\n")
     assert findings_of(name, done.stdout) == ["typo.json"]
-    if name != "gitlab":  # has no place for it
+    if name not in ("gitlab", "pylint", "rdjson"):  # have no place for it
         assert "nowhere.json: No such file or directory" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["gitlab", "junit", "sarif"])
-def test_no_file_that_can_be_read_is_a_report_all_the_same(run, name):
+@pytest.mark.parametrize("name", ["gitlab", "junit", "pylint", "rdjson", "sarif"])
+def test_no_file_that_can_be_read_is_a_report_all_the_same(run, name, findings_of):
     done = run("check", "nowhere.json", "--output-format", name)
     assert done.returncode == 2
     assert findings_of(name, done.stdout) == []
@@ -87,7 +101,7 @@ def test_no_file_that_can_be_read_is_a_report_all_the_same(run, name):
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_a_name_that_is_no_utf8(tmp_path, run, name, encoding):
+def test_a_name_that_is_no_utf8(tmp_path, run, name, encoding, findings_of):
     with open(os.fsencode(tmp_path) + b"/\xff.json", "w", encoding="utf-8") as file:
         file.write(TYPO)
     done = run("check", ".", "--output-format", name, PYTHONIOENCODING=encoding)
@@ -96,7 +110,7 @@ def test_a_name_that_is_no_utf8(tmp_path, run, name, encoding):
     assert path in {"\udcff.json", "%FF.json", "\\udcff.json", "<U+DCFF>.json"}
 
 
-def test_a_workflow_of_github_gets_its_format(project, run):
+def test_a_workflow_of_github_gets_its_format(project, run, findings_of):
     done = run("check", GITHUB_ACTIONS="true")
     assert findings_of("github", done.stdout) == ["typo.json"]
     assert "1 error in 1 of 2 files" in done.stdout

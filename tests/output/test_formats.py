@@ -19,10 +19,11 @@ FOLDER = os.path.dirname(output.__file__)
 def test_every_format_renders(name, report, file):
     from ds_lint.output.terminal import Terminal
 
-    assert renderer(name)(report(file("{}")), Terminal()).endswith("\n")
+    rendered = renderer(name)(report(file("{}")), Terminal())
+    assert rendered.endswith("\n") or (name, rendered) == ("pylint", "")
 
 
-OF_EVERY_MODULE = ("diagnostics", "source", "output", "record", "rule_pages.pages", "targets.text")
+OF_EVERY_MODULE = ("addresses", "diagnostics", "source", "output", "record", "rule_pages.pages", "targets.text")
 # What prints the answer of another command than `check` knows its records, too.
 ANSWERS = {
     "bug_report": ("facts.machine", "knowledge", "launches", "logs", "project", "semantics"),
@@ -30,7 +31,7 @@ ANSWERS = {
     "diagnosis": ("logs",),
     "effective_values": ("knowledge.unknown", "semantics.effective"),
     "launches": ("launches", "project.launches"),
-    "memory": ("memory", "frameworks.record"),
+    "memory": ("footprint", "frameworks.record"),
     "osv": ("knowledge",),
     "private": ("knowledge.keys",),
 }
@@ -66,7 +67,7 @@ print(*set(sys.modules) - before)
     assert not imported & {"ds_lint.output.story", "ds_lint.output.frame", "ds_lint.output.json"}
 
 
-@pytest.mark.parametrize("name", ["concise", "full", "github", "gitlab", "junit", "sarif"])
+@pytest.mark.parametrize("name", sorted({*FORMATS} - {"json"}))
 def test_every_format_for_people_says_which_stacks_are_affected(name, report, file, finding):
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.tree import Span

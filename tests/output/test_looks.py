@@ -12,6 +12,7 @@ from newest import FLAGS
 from ds_lint.output.text import width_of
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
+LINK = re.compile(r"\x1b\]8;;([^\x1b]*)\x1b\\")
 # What a bare xterm shows in a colour that can be read on black and on white alike.
 LEGIBLE = {"0", "1", "2", "1;31", "1;35", "1;94", "91", "94"}
 
@@ -44,7 +45,7 @@ COMMANDS = [
     "explain DS101",
     "explain zero_optimization.stage3_param_persistence_threshold",
     "rules",
-    "init --output -",
+    "init --output-file -",
 ]
 
 
@@ -111,3 +112,15 @@ def test_a_difference_is_painted_for_people_and_a_patch_for_programs(run):
     painted = run("check", "tabs.json", "--diff", FORCE_COLOR="1").stdout
     assert COLOUR.sub("", painted) == plain
     assert '\x1b[91m-\t"gradient_cliping": 0.5,\x1b[0m\n\x1b[94m+\t"gradient_clipping": 0.5,\x1b[0m' in painted
+
+
+@pytest.mark.parametrize("output_format", ["full", "concise", "grouped"])
+def test_links_take_no_columns(run, output_format):
+    command = f"check broken.json --output-format {output_format}"
+    colours = {"COLUMNS": "80", "FORCE_COLOR": "1"}
+    linked = shown(run, command, **colours, FORCE_HYPERLINK="1")
+    assert LINK.sub("", linked) == shown(run, command, **colours)
+    pages = [url for url in LINK.findall(linked) if url]
+    assert "https://ds-lint.readthedocs.io/en/latest/rules/DS101-unknown-key/" in pages
+    assert len(LINK.findall(linked)) == 2 * len(pages)  # each ends
+    assert shown(run, f"{command} --color never", **colours, FORCE_HYPERLINK="1") == shown(run, command, COLUMNS="80")

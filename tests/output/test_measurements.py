@@ -11,6 +11,7 @@ from jsonschema import Draft7Validator
 from ds_lint.diagnostics.verdict import CPU, Communication
 from ds_lint.knowledge import resources
 from ds_lint.output import measurements, smoke
+from ds_lint.output.html_page import MadeBy
 from ds_lint.output.json import render as as_json
 from ds_lint.output.quantities import duration
 from ds_lint.output.terminal import Terminal
@@ -87,7 +88,7 @@ def test_the_json_report(verdict, report, file):
 
 
 def test_the_page_has_the_sentences_and_the_peaks_of_each_rank():
-    html = page([runs.of_script()], "0.1.0")
+    html = page([runs.of_script()], MadeBy("0.1.0", "ds-lint smoke"))
     assert "an epoch of 250 steps takes about 2 min 10 s" in html
     assert "Peaks by rank" in html
     assert "backward of step 2" in html
@@ -95,7 +96,7 @@ def test_the_page_has_the_sentences_and_the_peaks_of_each_rank():
 
 def test_a_small_run_has_nothing_of_it():
     assert told(runs.verdict()) == []
-    assert "Time, memory and files" not in page([runs.verdict()], "0.1.0")
+    assert "Time, memory and files" not in page([runs.verdict()], MadeBy("0.1.0", "ds-lint smoke"))
 
 
 @pytest.mark.parametrize(

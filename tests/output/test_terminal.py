@@ -62,3 +62,25 @@ def test_a_real_terminal_says_how_wide_it_is():
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment", "has_links"),
+    [
+        (Screen(), {}, True),
+        (io.StringIO(), {}, False),
+        (io.StringIO(), {"FORCE_COLOR": "1"}, False),  # a log of CI has colours, but no links
+        (io.StringIO(), {"FORCE_COLOR": "1", "FORCE_HYPERLINK": "1"}, True),
+        (Screen(), {"FORCE_HYPERLINK": "0"}, False),
+        (Screen(), {"FORCE_HYPERLINK": "", "TERM": "xterm"}, True),
+        (Screen(), {"FORCE_HYPERLINK": "1", "NO_COLOR": "1"}, False),
+        (Screen(), {"TERM": "dumb"}, False),
+        (Screen(), {"TERM": "linux"}, False),
+        (Screen(), {"TERM": "linux", "FORCE_HYPERLINK": "1"}, True),
+    ],
+)
+def test_links_are_where_they_are_shown(stream, environment, has_links):
+    terminal = terminal_of(stream, environment)
+    assert terminal.links is has_links
+    shown = terminal.link("DS101", "https://host/page")
+    assert shown == ("\x1b]8;;https://host/page\x1b\\DS101\x1b]8;;\x1b\\" if has_links else "DS101")
