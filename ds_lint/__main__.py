@@ -1,5 +1,5 @@
 """``python -m ds_lint``."""
 
-from ds_lint.cli import main
+from ds_lint.cli import console
 
-main()
+console()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from newest import NEWEST
 
 import ds_lint
-from ds_lint.diagnostics.finding import Edit, Finding, Fix
+from ds_lint.diagnostics.finding import STACKS, Edit, Finding, Fix
 from ds_lint.source.tree import Span
 
 CONFIG = {
@@ -161,6 +163,105 @@ def test_the_import_costs_a_training_script_nothing():
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": root}
     )
     assert result.stdout.split() == ["__future__", "ds_lint"]
+
+
+def test_what_a_config_comes_to():
+    sizes = dict.fromkeys(("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping"), "auto")
+    auto = {"zero_optimization": {"stage": 2}, **sizes}
+    found = ds_lint.effective(auto, stack="trainer", training_args={"max_grad_norm": 0.5})
+    assert isinstance(found, ds_lint.EffectiveValues)
+    assert (found.stack, list(found.target)) == ("trainer", ["deepspeed", "transformers", "accelerate"])
+    clipping, size = found.values["gradient_clipping"], found.values["train_batch_size"]
+    assert (clipping.value, clipping.by, clipping.is_known) == (0.5, "filled", True)
+    assert clipping.source == "filled by the Trainer with max_grad_norm"
+    assert (size.value, size.is_known) == (None, False)
+    assert found.rejected == []
+
+
+def test_it_is_what_the_command_prints(file, run):
+    printed = json.loads(run("effective", str(file), "--stack", "deepspeed", "--output-format", "json").stdout)
+    found = ds_lint.effective(file, stack="deepspeed")
+    assert [value._asdict() for value in found.values.values()] == printed["values"]
+    everything = ds_lint.effective(file, stack="deepspeed", everything=True)
+    assert found.values.items() < everything.values.items()
+
+
+def test_what_rejects_a_config_is_a_finding():
+    (finding,) = ds_lint.effective(WARMUP, stack="deepspeed").rejected
+    assert isinstance(finding, ds_lint.Finding)
+    assert finding.code == "DS504"
+
+
+def test_what_a_run_takes():
+    facts = {"parameters": "7B", "world_size": 8, "gpu": "A100-80GB"}
+    (found,) = ds_lint.memory(CONFIG, stack="deepspeed", **facts)
+    assert isinstance(found, ds_lint.MemoryEstimate)
+    assert 0 < found.gpu.least <= found.gpu.likely <= found.gpu.most
+    assert found.gpu_parts["parameters"].least >= 7e9
+    assert found.gpu.likely == max(peak.gpu.likely for peak in found.peaks.values())
+    assert found.capacity.gpu == 80 * 2**30
+    assert found.report["setup"]["ranks"] == 8
+    assert "sweep" not in found.report
+    (swept,) = ds_lint.memory(CONFIG, stack="deepspeed", sweep=True, largest=True, **facts)
+    assert {"sweep", "largest"} <= swept.report.keys()
+
+
+def test_it_is_what_the_command_estimates(file, run):
+    facts = ["--parameters", "7B", "--world-size", "8", "--packing", "--micro-batch", "2"]
+    printed = json.loads(run("memory", str(file), *facts, "--stack=deepspeed", "--output-format=json").stdout)
+    (found,) = ds_lint.memory(file, stack="deepspeed", parameters="7B", world_size=8, packing=True, micro_batch=2)
+    assert json.loads(json.dumps(found.report)) | {"path": ""} == {
+        name: value for name, value in printed.items() if name not in ("version", "tool", "notes")
+    } | {"path": ""}
+
+
+def test_a_fact_that_an_estimate_needs_is_named_as_a_keyword():
+    with pytest.raises(ValueError, match=r"the model is not known.* set model \(or parameters\) and world_size"):
+        ds_lint.memory(CONFIG, stack="deepspeed")
+    with pytest.raises(TypeError, match="packing must be a bool, not str"):
+        ds_lint.memory(CONFIG, packing="yes")
+
+
+def test_a_config_of_another_type_has_no_values_and_no_estimate():
+    for call in (ds_lint.effective, ds_lint.memory):
+        with pytest.raises(TypeError, match="a config must be a dict or a path, not list"):
+            call([CONFIG])
+
+
+def test_the_stacks_are_a_type():
+    assert get_args(ds_lint.Stack) == STACKS
+
+
+def test_what_is_exported_is_there():
+    of_transformers = {"TrainerCallback", "ConfigError"}
+    assert [name for name in ds_lint.__all__ if name not in of_transformers and not hasattr(ds_lint, name)] == []
+    with pytest.raises(AttributeError):
+        ds_lint.Unknown  # noqa: B018 - read to see that it is not there
+
+
+USER = """
+import ds_lint
+
+stack: ds_lint.Stack = "trainer"
+findings: list[ds_lint.Finding] = ds_lint.check("ds.json", stack=stack)
+estimate: ds_lint.MemoryEstimate = ds_lint.memory("ds.json", world_size=8)[0]
+least: float = estimate.gpu.least
+by: str = ds_lint.effective({"a": 1}).values["a"].by
+ds_lint.check("ds.json", stack="horovod")
+"""
+
+
+@pytest.mark.long
+def test_a_type_checker_knows_the_calls(tmp_path):
+    (tmp_path / "user.py").write_text(USER, encoding="utf-8")
+    root = os.path.dirname(os.path.dirname(ds_lint.__file__))
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", "user.py"]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"MYPYPATH": root}, capture_output=True, text=True, check=False
+    )
+    line, number = result.stdout.splitlines()
+    assert line.startswith('user.py:9: error: Argument "stack" to "check" has incompatible type "Literal[\'horovod\']"')
+    assert number == "Found 1 error in 1 file (checked 1 source file)"
 
 
 def test_types_are_published():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.commands.environment import VARIABLES
-from ds_lint.session.options import terms
+from ds_lint.session.options import terms, terms_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,8 +61,12 @@ def _setting(term: Option) -> dict[str, Any]:
 
 
 def _keywords(text: str, _settings: object) -> str:
-    keywords = "".join(f"    {one.as_keyword}: {one.annotation or one.type} = None,\n" for one in terms())
-    return re.sub(r"(?<=    \*,\n).*?(?=\) -> list)", lambda _: keywords, text, count=1, flags=re.DOTALL)
+    """The keywords of each function, behind those of its own."""
+    for name, known in (("check", terms()), ("effective", terms()), ("memory", terms_of_memory())):
+        keywords = "".join(f"    {one.as_keyword}: {one.annotation or one.type} = None,\n" for one in known)
+        signature = rf"(?<=^def {name}\()(.*?)^    stack: .*?(?=^\) -> )"
+        text = re.sub(signature, lambda own: own[1] + keywords, text, count=1, flags=re.DOTALL | re.MULTILINE)  # noqa: B023 - called at once
+    return text
 
 
 def _names(text: str, _settings: object) -> str:
