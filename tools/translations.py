@@ -1,12 +1,13 @@
-"""Which translated rule pages are missing or behind the English ones.
+"""Which translated pages are missing or behind the English ones.
 
     python -m tools.translations                             exit status 1 where one is, with the lines that changed
-    python -m tools.translations --outline DS101             what there is to translate of a page
+    python -m tools.translations --outline DS101 DS102       what there is to translate of pages
     python -m tools.translations --accept DS101 --lang zh    the Chinese page says what the English one says now
-    python -m tools.translations --index                     write the lists of rules/*/README.md
+    python -m tools.translations --index                     write the lists of rules/*/README.md, and every link
 
-``--accept`` is for those who have read both. ``docs/translating.md`` has the words to use, ``tools.top_rules`` says
-which rules are translated at least.
+``--accept`` is for those who have read both. In place of a rule stands also a document: ``getting-started``,
+``guides/trainer``. ``docs/translating.md`` has the words to use, ``tools.top_rules`` says which rules are translated at
+least, ``tools.translatable`` which documents.
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
-from ds_lint.linter.selection import find
-from ds_lint.rule_pages import pages, translations
+from ds_lint.rule_pages import translations
 from ds_lint.rule_pages.languages import LANGUAGES
+from tools import translatable
 from tools.top_rules import chosen
+from tools.translatable import ROOT, Page, by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from ds_lint.diagnostics.rule import Rule
 
 FIRST_LINE = "<!-- translates: {} -->"
 LIST = "<!-- rules -->\n"  # of an index, what is above it is written by hand
@@ -37,72 +37,59 @@ DIGITS = 6
 class Behind(NamedTuple):
     """A translated page that does not say what the English one says, and the English lines that are new since."""
 
-    rule: Rule
+    page: Page
     language: str
     lines: list[str]
 
     def __str__(self) -> str:
         changed = "".join(f"\n    {line}" for line in self.lines) or "\n    lines were deleted or moved"
         return (
-            f"rules/{self.language}/{self.rule.code}-{self.rule.name}.md is behind the English page:{changed}\n"
-            f"  translate that, then: python -m tools.translations --accept {self.rule.code} --lang {self.language}"
+            f"{self.page.path(self.language)} is behind the English page:{changed}\n"
+            f"  translate that, then: python -m tools.translations --accept {self.page.name} --lang {self.language}"
         )
 
 
-def prose(text: str) -> list[str]:
-    """The lines of an outline or of a translated page that are in a language."""
-    return [line for line in text.splitlines() if line and not line.startswith(("<!--", "|---", "# "))]
-
-
-def english(rule: Rule) -> list[str]:
-    """What there is to translate of the page of a rule."""
-    return prose(translations.outline(pages.page(rule))[0])
-
-
-def first_line(rule: Rule) -> str:
+def first_line(page: Page) -> str:
     """The first line of a translation that is up to date."""
-    return FIRST_LINE.format(" ".join(map(_hash, english(rule))))
+    return FIRST_LINE.format(" ".join(map(_hash, page.prose())))
 
 
-def behind(rule: Rule, language: str) -> Behind | None:
+def behind(page: Page, language: str) -> Behind | None:
     """What changed since a page was translated; None where nothing did, or where there is no translation."""
-    if not (path := Path(translations.path(rule, language))).exists():
+    if not page.is_translated(language):
         return None
-    first = path.read_text(encoding="utf-8").partition("\n")[0]
-    if first == first_line(rule):
+    first, _ = _read(page, language)
+    if first == first_line(page):
         return None
-    translated = set(first.split())
-    return Behind(rule, language, [line for line in english(rule) if _hash(line) not in translated])
+    known = set(first.split())
+    return Behind(page, language, [line for line in page.prose() if _hash(line) not in known])
+
+
+def needed() -> list[Page]:
+    """The pages that every language must have."""
+    return [*map(by_name, chosen()), *translatable.documents()]
 
 
 def missing() -> Iterator[str]:
-    """The untranslated pages of the rules that must be translated."""
-    for code in chosen():
-        rule = by_code(code)
+    """The pages that must be translated and are not."""
+    for page in needed():
         for language in LANGUAGES:
-            if not Path(translations.path(rule, language)).exists():
-                yield f"rules/{language}/{code}-{rule.name}.md is missing"
+            if not page.is_translated(language):
+                yield f"{page.path(language)} is missing"
 
 
-def by_code(code: str) -> Rule:
-    """The rule of a code or name."""
-    rule = find(code)
-    if rule is None:
-        raise SystemExit(f"there is no rule {code}")
-    return rule
-
-
-def translated(language: str) -> list[Rule]:
-    """The rules that have a page in a language."""
-    return [rule for rule in every_rule() if Path(translations.path(rule, language)).exists()]
+def translated(language: str) -> list[Page]:
+    """The pages that there are in a language."""
+    return [page for page in translatable.every_page() if page.is_translated(language)]
 
 
 def index(language: str) -> str:
-    """The index of a language: what is written by hand, and one sentence for each of its pages."""
+    """The index of a language: what is written by hand, and one sentence for each of its rules."""
     above = index_path(language).read_text(encoding="utf-8").partition(LIST)[0]
     listed = "".join(
-        f"- [{rule.code} {rule.name}]({rule.code}-{rule.name}.md): {translations.summary(rule, language)}\n"
-        for rule in translated(language)
+        f"- [{rule.code} {rule.name}]({rule.code}-{rule.name}.md): {summary}\n"
+        for rule in every_rule()
+        if (summary := translations.summary(rule, language)) is not None
     )
     return f"{above}{LIST}\n{listed}"
 
@@ -116,49 +103,62 @@ def _hash(line: str) -> str:
     return sha256(line.encode()).hexdigest()[:DIGITS]
 
 
-def _accept(rule: Rule, language: str) -> None:
-    path = Path(translations.path(rule, language))
-    if not path.exists():
-        raise SystemExit(f"there is no {path}")
-    _, _, text = path.read_text(encoding="utf-8").partition("\n")
-    path.write_text(f"{first_line(rule)}\n{text}", encoding="utf-8", newline="\n")
+def _read(page: Page, language: str) -> tuple[str, str]:
+    """The first line of a translation, and the lines below."""
+    first, _, text = (ROOT / page.path(language)).read_text(encoding="utf-8").partition("\n")
+    return first, text
+
+
+def _write(page: Page, language: str, first: str, text: str) -> None:
+    text = f"{first}\n{translatable.relinked(text, page, language)}"
+    (ROOT / page.path(language)).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _accept(page: Page, language: str) -> None:
+    if not page.is_translated(language):
+        raise SystemExit(f"there is no {page.path(language)}")
+    _write(page, language, first_line(page), _read(page, language)[1])
 
 
 def main() -> int:
     """Report, or do what one of the options says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--accept", nargs="+", type=by_code, default=[], metavar="CODE")
+    parser.add_argument("--accept", nargs="+", type=by_name, default=[], metavar="PAGE")
     parser.add_argument(
         "--lang",
         choices=LANGUAGES,
         action="append",
         help="for --accept; every language of the page where it is not given",
     )
-    parser.add_argument("--outline", type=by_code, metavar="CODE")
+    parser.add_argument("--outline", nargs="+", type=by_name, default=[], metavar="PAGE")
     parser.add_argument("--index", action="store_true")
     options = parser.parse_args()
     if options.outline:
-        sys.stdout.write(translations.outline(pages.page(options.outline))[0])
+        sys.stdout.write("\n".join(page.outline() for page in options.outline))
         return 0
-    for rule in options.accept:
-        for language in options.lang or [one for one in LANGUAGES if rule in translated(one)]:
-            _accept(rule, language)
+    for page in options.accept:
+        for language in options.lang or [one for one in LANGUAGES if page.is_translated(one)]:
+            _accept(page, language)
     if options.index:
         for language in LANGUAGES:
             index_path(language).write_text(index(language), encoding="utf-8", newline="\n")
+            for page in translated(language):
+                _write(page, language, *_read(page, language))
     return _report()
 
 
 def _report() -> int:
     wrong = [
         *missing(),
-        *(found for rule in every_rule() for language in LANGUAGES if (found := behind(rule, language))),
+        *(found for page in translatable.every_page() for language in LANGUAGES if (found := behind(page, language))),
     ]
     sys.stdout.write("".join(f"{one}\n" for one in wrong))
+    names = {page.name for page in needed()}
     for language in LANGUAGES:
-        more = [rule.code for rule in translated(language) if rule.code not in chosen()]
+        done = translated(language)
+        more = [page.name for page in done if page.name not in names]
         beyond = f", {', '.join(more)} beyond those that tools.top_rules names" if more else ""
-        sys.stdout.write(f"{language}: {len(translated(language))} rules{beyond}\n")
+        sys.stdout.write(f"{language}: {len(done)} pages{beyond}\n")
     return 1 if wrong else 0
 
 
