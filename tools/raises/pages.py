@@ -88,7 +88,12 @@ def _left_out() -> Iterator[tuple[str, str]]:
 
 
 def _library(library: str) -> str:
-    parts = [f"# {TITLES[library]} {releases()[library]}\n\n[What the words mean](index.md#reasons).\n"]
+    name = f"{TITLES[library]} {releases()[library]}"
+    about = (
+        f"What {name} raises because of a config, training arguments or the number of ranks, and the rule\n"
+        "that reports it before the run. [What the words mean](index.md#reasons)."
+    )
+    parts = [f"# {name}\n\n{about}\n"]
     by_module: dict[str, list[Row]] = {}
     for row in rows(library):
         by_module.setdefault(row.module, []).append(row)

@@ -1,1 +1,1 @@
-"""What mkdocs adds to ``docs/`` when it builds the site, made of the rule pages, the stores and the code."""
+"""The sources of the site: what lies in docs/, and what is made of the rule pages, the stores and the code."""

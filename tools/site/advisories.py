@@ -10,7 +10,7 @@ from ds_lint.knowledge.advisory_words import affected, title
 from ds_lint.linter.selection import find
 from ds_lint.output.osv import as_object
 from ds_lint.rule_pages.advisories import page
-from tools.site import rules
+from tools.site import front_matter, rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +28,15 @@ _KINDS = {
 
 
 def every_page() -> Iterator[tuple[str, str]]:
-    """Every file about advisories, with its text."""
+    """Every page about advisories, with its text."""
     yield INDEX, _index()
     for record in advisories().values():
         yield path(record), _page(record)
+
+
+def every_export() -> Iterator[tuple[str, str]]:
+    """Every advisory as a file in OSV's form, and one of all."""
+    for record in advisories().values():
         yield f"advisories/{record['id']}.json", json.dumps(as_object(record), indent=2) + "\n"
     every = [as_object(record) for record in advisories().values()]
     yield "advisories/all.json", json.dumps(every, indent=2) + "\n"
@@ -51,7 +56,9 @@ def _page(record: AdvisoryRecord) -> str:
     rule = find(code_of(record))
     assert rule is not None  # noqa: S101 - a test of the store looks for it
     link = f"[{rule.code} {rule.name}](../{rules.path(rule)})"
-    return page(record).replace(f"| reported as | {rule.code},", f"| reported as | {link},")
+    text = page(record).replace(f"| reported as | {rule.code},", f"| reported as | {link},")
+    about = front_matter.shortened(front_matter.plain(f"{title(record)}: {affected(record)}. {record['id']}"))
+    return front_matter.joined({"description": about}, text)
 
 
 def _index() -> str:

@@ -43,13 +43,6 @@ def sections() -> dict[str, list[KeyPath]]:
     return by_page
 
 
-def read_again() -> None:
-    """Forget what was read, because files may have changed: mkdocs builds again and again while it serves."""
-    descriptions.documented.cache_clear()
-    sections.cache_clear()
-    _mentions.cache_clear()
-
-
 def index(knowledge: Knowledge) -> str:
     """What each page is about."""
     everything = sections()
@@ -73,7 +66,7 @@ def page(section: str, knowledge: Knowledge) -> str:
     """The keys of one section, each with what is known of it."""
     paths = sections()[section]
     if section == TOP:
-        text = ["# Keys of the top level\n"]
+        text = ["# Keys of the top level\n", f"Keys of DeepSpeed {knowledge.deepspeed} that are in no section.\n"]
     else:
         text = [f"# `{section}`\n", _entry(paths[0], knowledge)]
         paths = paths[1:]

@@ -9,6 +9,7 @@ from ds_lint.diagnostics.finding import LOADERS, STACKS
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
 from tools.rule_ranges import RANGES, digit_of
+from tools.site.playground import links
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
@@ -86,7 +87,8 @@ def _row(rule: Rule) -> str:
 
 def page(rule: Rule) -> str:
     """The page of a rule with its examples as readers see them."""
-    text = shown(pages.page(rule))
+    text = pages.page(rule)
+    text = shown(text, links.of_page(text, rule, path(rule)))
     if rule.is_on:
         return text
     row_end = text.index("\n", text.index(pages.TABLE) + len(pages.TABLE)) + 1
@@ -100,8 +102,11 @@ def with_languages(text: str, elsewhere: str) -> str:
     return f"{title}{end}\n{elsewhere}\n{{: .languages }}\n{rest}" if elsewhere else text
 
 
-def shown(text: str) -> str:
-    """A page whose blocks say what they are: what was linted for whom, what was found, what the fixes make of it."""
+def shown(text: str, leading: dict[int, str]) -> str:
+    """A page whose blocks say what they are: what was linted for whom, what was found, what the fixes make of it.
+
+    ``leading`` is what follows an example, by its line.
+    """
     made, end, config = "", 0, ""
     findings = _findings_by_config(text)
     for block in pages.blocks(text):
@@ -119,8 +124,11 @@ def shown(text: str) -> str:
             opening = _opening(language, "policy", "The policy")
         elif (name := pages.file_name(block)) is not None:
             opening = _opening(language, "file", name)
-        made += text[end : block.fence] + opening + text[block.span.start : block.span.end]
-        end = block.span.end
+        behind = text.index("\n", block.span.end) + 1
+        made += text[end : block.fence] + opening + text[block.span.start : behind]
+        if block.line in leading:
+            made += f"\n{leading[block.line]}"
+        end = behind
     return made + text[end:]
 
 

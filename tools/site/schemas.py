@@ -24,6 +24,7 @@ def published() -> list[str]:
         "checkpoint.schema.json",
         "memory.schema.json",
         "rules.schema.json",
+        "explain.schema.json",
         "shown_files.schema.json",
         "shown_launches.schema.json",
     )

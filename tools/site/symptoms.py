@@ -31,6 +31,9 @@ def text() -> str:
     lines = [
         "# Symptoms\n",
         f"{len(found)} things that a log or a person says of a run that failed or went wrong, and what they mean.",
+        "The most frequent have a page: [the loss is NaN](symptoms/nan-loss.md), [out of",
+        "memory](symptoms/out-of-memory.md), [the run hangs](symptoms/hangs.md), [empty",
+        "weights](symptoms/empty-weights.md), [settings without effect](symptoms/settings-ignored.md).\n",
         '`ds-lint doctor LOG` looks for them in a log, and `ds-lint explain "TEXT"` finds one by its text. What',
         "DeepSpeed, transformers and Accelerate raise because of a config is on [What raises](raises/index.md).",
     ]
@@ -55,4 +58,5 @@ def _of_symptom(symptom: Symptom) -> Iterator[str]:
 
 
 def _title(symptom: Symptom) -> str:
-    return symptom.words[0] if symptom.words else symptom.id.replace("-", " ")
+    """What people call it, in all their words: a search looks at headings first."""
+    return ", ".join(symptom.words) or symptom.id.replace("-", " ")
