@@ -11,5 +11,6 @@ BENCHES = {
     "edit": "An edit in the editor",
     "pre_commit": "A commit",
     "smoke": "A training run",
+    "playground": "The playground",
 }
 RESULTS = Path(__file__).parent / "results.json"  # what they printed when they were last run for the documentation

@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from ds_lint.addresses import DISTRIBUTION
 from tools.bench.cost import cost, in_turns
 from tools.bench.size_texts import ROOT, own_config
 
 MANY = 100
-PACKAGES = ("ds-lint", "ruff", "zizmor", "check-jsonschema", "yamllint", "taplo")
+OTHERS = ("ruff", "zizmor", "check-jsonschema", "yamllint", "taplo")
 SCHEMA = ROOT / "schemas" / "published" / "deepspeed-latest.schema.json"
 # Its default rules, and what PyYAML writes.
 _STYLE = "{extends: default, rules: {indentation: {indent-sequences: whatever}}}"
@@ -50,7 +51,7 @@ jobs:
       - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2
         with:
           persist-credentials: false
-      - run: pip install ds-lint
+      - run: pip install {distribution}
       - run: ds-lint check {number}.json
       - run: deepspeed train.py --deepspeed_config {number}.json
 """
@@ -94,9 +95,10 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=9)
     options.add_argument("--environments", type=Path, default=ROOT / ".bench", metavar="FOLDER")
     chosen = options.parse_args()
-    wheel = _environment(chosen.environments / "wheel", *PACKAGES[1:], str(ROOT))
+    wheel = _environment(chosen.environments / "wheel", *OTHERS, str(ROOT))
     checkout = _environment(chosen.environments / "checkout", "--editable", str(ROOT))
-    versions = subprocess.check_output([str(wheel / "python"), "-c", _VERSIONS, *PACKAGES], text=True).split()
+    question = [str(wheel / "python"), "-c", _VERSIONS, DISTRIBUTION, *OTHERS]
+    versions = dict(zip(("ds-lint", *OTHERS), subprocess.check_output(question, text=True).split(), strict=True))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -119,7 +121,7 @@ def main() -> None:
     )
     sys.stdout.write(f"{'python -c pass':36} {base.cpu * 1000:7.1f} ms {'':10} {base.clock * 1000:7.1f} ms\n")
     for place, linter in enumerate(LINTERS):
-        title = ", ".join(filter(None, (f"{linter.package} {versions[PACKAGES.index(linter.package)]}", linter.how)))
+        title = ", ".join(filter(None, (f"{linter.package} {versions[linter.package]}", linter.how)))
         one, many = costs[f"{place} one"], costs[f"{place} many"]
         ratios = (one.cpu / base.cpu, many.cpu / base.cpu, one.clock / base.clock, many.clock / base.clock)
         columns = " ".join(f"{ratio:8.2f} x" for ratio in ratios)
@@ -134,7 +136,7 @@ def texts(number: int) -> dict[str, str]:
         f"{number}.yaml": "---\n" + yaml.safe_dump(config, sort_keys=False),
         f"{number}.toml": _toml(config),
         f"{number}.py": SCRIPT.format(config=pprint.pformat(config, sort_dicts=False)),
-        f".github/workflows/{number}.yml": WORKFLOW.format(number=number),
+        f".github/workflows/{number}.yml": WORKFLOW.format(number=number, distribution=DISTRIBUTION),
     }
 
 

@@ -1,0 +1,1 @@
+"""What runs in the browser beside ds-lint; the modules lie at the top of its path there."""
