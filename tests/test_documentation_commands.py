@@ -24,14 +24,19 @@ from tools.documents import (
     text_of,
 )
 
+CLIENTS = ROOT / "tests" / "clients" / ".venv"  # has uv and pipx
+
 # Everything that is not run, with the reason that its block gives. It is to stay short.
 NOT_RUN = {
     "README.md": ["runs these tests"],
     "docs/ci.md": ["needs a container engine"],
     "docs/convert.md": ["takes half a minute, and the seconds differ"],
     "docs/agreement.md": ["trains for half an hour"],
+    "docs/conda.md": ["conda's channels are not in the tests"],
+    "docs/reviewdog.md": ["reviewdog is not in the tests"],
     "docs/launches.md": ["trains with the scripts of the project"],
     "docs/smoke.md": ["a folder of your own"],
+    "docs/dev/documentation.md": ["it serves until it is stopped"],
     "docs/dev/releases.md": ["downloads every release and trains"],
     "docs/dev/training-runs.md": ["trains for minutes", "downloads 300 MB"],
     "docs/vscode.md": ["the tests of the extension build it"],
@@ -105,8 +110,9 @@ def test_what_is_installed_can_be_used(document, wheels, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     variables = os.environ | {
         "HOME": str(tmp_path),
-        "PATH": os.pathsep.join((str(environment / "bin"), os.environ["PATH"])),
+        "PATH": os.pathsep.join((str(environment / "bin"), os.environ["PATH"], str(CLIENTS / "bin"))),
         "PIP_FIND_LINKS": str(wheels),
+        "UV_FIND_LINKS": str(wheels),
     }
     for block in blocks(text_of(document)):
         if block.is_run and "install" in block.words:
