@@ -13,6 +13,7 @@ from command_line import clean_environment
 from documents import configs_of
 
 os.environ.pop("GITHUB_ACTIONS", None)  # its log has a format of its own
+os.environ.pop("GITHUB_STEP_SUMMARY", None)  # and its steps have a summary
 os.environ.pop("COLUMNS", None)  # which xdist sets: a pipe has no width
 with contextlib.suppress(ImportError):  # the environments of older releases have none
     import hypothesis

@@ -253,10 +253,10 @@ def test_json_is_what_the_schema_describes(written):
 
 
 def test_it_goes_to_a_file(written, project):
-    result = written("--output", "report.md")
+    result = written("--output-file", "report.md")
     assert (result.returncode, result.stdout) == (0, "")
     assert (project / "report.md").read_text(encoding="utf-8").startswith("<!-- Written by ds-lint")
-    result = written("--output", "absent/report.md")
+    result = written("--output-file", "absent/report.md")
     assert result.returncode == 2
     assert "absent/report.md: No such file or directory" in result.stderr
 

@@ -32,7 +32,7 @@ def test_every_option_is_known_but_those_that_are_hidden(told):
     (subcommands,) = (one for one in command_line()._actions if isinstance(one, argparse._SubParsersAction))
     for name, parser in subcommands.choices.items():
         known = {spelling for option in told[name].options for spelling in option.names}
-        assert known == set(parser._option_string_actions) - {"--smoke-join", "--gpus"}
+        assert known == set(parser._option_string_actions) - {"--smoke-join"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

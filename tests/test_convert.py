@@ -462,7 +462,7 @@ def test_convert_writes_to_standard_output(run, files):
 
 def test_convert_writes_a_file_once(run, files, tmp_path):
     files({"ds.json": ZERO_3})
-    command = ("convert", "ds.json", "--to", "fsdp", "--output", "out.yaml")
+    command = ("convert", "ds.json", "--to", "fsdp", "--output-file", "out.yaml")
     assert (run(*command).stdout, run(*command).returncode) == ("", 2)
     assert run(*command, "--fsdp-version", "1", "--force").returncode == 0
     assert yaml.safe_load((tmp_path / "out.yaml").read_text())["fsdp_config"]["fsdp_version"] == 1

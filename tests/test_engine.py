@@ -101,3 +101,18 @@ def test_extending_and_ignoring(advice):
     assert select(Selection(["DS101"], ["DS102"], ["DS101"])) == select(Selection(["DS102"]))
     assert advice in select(Selection(extended=["DS198"]))
     assert select(Selection([])) == []
+
+
+def test_what_is_selected_last_replaces_the_rest_and_what_is_always_on_can_only_be_ignored():
+    run, key = "DS901", "DS101"
+
+    def are_on(selection):
+        on = {rule.code for rule in select(selection)}
+        return (run in on, key in on)
+
+    ignoring = Selection(ignored=[run, key])
+    assert are_on(Selection(["DS2"], over=ignoring, always=[run])) == (True, False)
+    assert are_on(Selection(over=ignoring, always=[run])) == (False, False)
+    assert are_on(Selection(extended=[key], over=ignoring, always=[run])) == (False, True)
+    assert are_on(Selection(["DS1"], over=ignoring)) == (False, True)
+    assert not Selection(over=ignoring).says_nothing

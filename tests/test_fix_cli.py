@@ -193,10 +193,6 @@ def test_bytes_that_are_no_text_are_never_written(check, tmp_path):
     [
         (["--fix", "--diff"], "not allowed with argument"),
         (["--diff", "--write-baseline"], "--diff changes nothing and cannot be combined with --write-baseline"),
-        (
-            ["--unsafe-fixes"],
-            "--unsafe-fixes needs --fix or --fix-only, which apply the fixes, or --diff, which shows them",
-        ),
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(check, config, arguments, complaint):

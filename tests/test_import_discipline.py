@@ -42,12 +42,12 @@ LAYERS = (
     ("callback", "lsp"),
     ("session",),
     ("smoke",),
-    ("output",),
     ("settings",),
+    ("output",),
     ("conversion", "json_schema", "logs", "scaffold"),
     ("linter", "project", "rule_pages"),
     ("checks",),
-    ("fixes", "memory"),
+    ("fixes", "footprint"),
     ("semantics",),
     ("facts",),
     ("launches",),
@@ -55,7 +55,7 @@ LAYERS = (
     ("diagnostics",),
     ("checkpoints", "source"),
     ("frameworks", "targets"),
-    ("clean_path", "option", "record"),
+    ("addresses", "clean_path", "option", "record"),
 )
 # And those inside a room.
 SMOKE_LAYERS = (

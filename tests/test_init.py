@@ -36,7 +36,7 @@ def test_without_options_it_writes_what_most_runs_start_from(run, tmp_path):
 
 
 def test_the_next_command_has_no_finding(run):
-    run("init", "--stage", "3", "--offload", "cpu", "--gpus", "8")
+    run("init", "--stage", "3", "--offload", "cpu", "--world-size", "8")
     result = run("check", "ds_config.json", "--stack", "trainer", "--world-size", "8")
     assert result.returncode == 0
     assert result.stdout.startswith("ds_config.json: no findings.")
@@ -44,7 +44,9 @@ def test_the_next_command_has_no_finding(run):
 
 def test_accelerate_gets_a_file_to_launch_with(run, tmp_path):
     (tmp_path / "conf").mkdir()
-    result = run("init", "--stack", "accelerate", "--stage", "1", "--gpus", "8", "--output", "conf/ds zero.json")
+    result = run(
+        "init", "--stack", "accelerate", "--stage", "1", "--world-size", "8", "--output-file", "conf/ds zero.json"
+    )
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == (
         "Wrote conf/ds zero.json and conf/accelerate_config.yaml: ZeRO stage 1, bf16, for Accelerate.\n"
@@ -78,7 +80,7 @@ def test_plain_deepspeed(run):
 
 
 def test_standard_output_holds_nothing_but_the_config(run, tmp_path):
-    result = run("init", "--stage", "3", "--offload", "nvme", "--nvme-path", "/scratch", "--output", "-")
+    result = run("init", "--stage", "3", "--offload", "nvme", "--nvme-path", "/scratch", "--output-file", "-")
     assert result.returncode == 0
     assert json.loads(result.stdout) == config(Purpose(stage=3, offload="nvme", nvme_path="/scratch"))
     assert result.stderr == (
@@ -90,20 +92,22 @@ def test_standard_output_holds_nothing_but_the_config(run, tmp_path):
 
 
 def test_one_gpu_has_no_other_to_shard_with(run):
-    result = run("init", "--gpus", "1")
+    result = run("init", "--world-size", "1")
     assert (
         "note: with 1 rank, stage 2 has nothing to shard: it costs time and saves no memory; "
         "--offload cpu saves memory, --stage 0 saves time\n"
     ) in result.stdout
-    assert "note" not in run("init", "--gpus", "1", "--offload", "cpu", "--force").stdout
-    assert "note" not in run("init", "--gpus", "1", "--stage", "0", "--force").stdout
+    assert "note" not in run("init", "--world-size", "1", "--offload", "cpu", "--force").stdout
+    assert "note" not in run("init", "--world-size", "1", "--stage", "0", "--force").stdout
 
 
 def test_a_file_that_is_there_is_kept(run, tmp_path):
     (tmp_path / "ds_config.json").write_text("mine")
     result = run("init")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == "ds-lint: ds_config.json already exists; use --force to overwrite it, or --output FILE\n"
+    assert (
+        result.stderr == "ds-lint: ds_config.json already exists; use --force to overwrite it, or --output-file FILE\n"
+    )
     assert (tmp_path / "ds_config.json").read_text() == "mine"
     assert run("init", "--force").returncode == 0
     assert json.loads((tmp_path / "ds_config.json").read_text()) == config(Purpose())
@@ -123,11 +127,11 @@ REFUSED = {
     "--stage 0 --offload cpu": "--offload cpu needs --stage 1, 2 or 3: at stage 0 DeepSpeed offloads nothing; "
     "choose --stage 2",
     "--nvme-path /scratch": "--nvme-path needs --offload nvme",
-    "--stack accelerate --output -": "--stack accelerate writes two files and cannot write to standard output; "
-    "use --output FILE",
-    "--stack accelerate --output conf/accelerate_config.yaml": "accelerate_config.yaml is the file for "
-    "`accelerate launch`; use another --output for the config",
-    "--output nowhere/ds.json": "nowhere/ds.json: No such file or directory",
+    "--stack accelerate --output-file -": "--stack accelerate writes two files and cannot write to standard output; "
+    "use --output-file FILE",
+    "--stack accelerate --output-file conf/accelerate_config.yaml": "accelerate_config.yaml is the file for "
+    "`accelerate launch`; use another --output-file for the config",
+    "--output-file nowhere/ds.json": "nowhere/ds.json: No such file or directory",
 }
 
 
@@ -139,13 +143,15 @@ def test_what_cannot_be_written_is_2_and_says_what_to_choose(run, tmp_path, word
 
 
 def test_a_name_that_the_terminal_cannot_show_is_escaped(run, tmp_path):
-    result = run("init", "--output", "größe.json", PYTHONIOENCODING="ascii")
+    result = run("init", "--output-file", "größe.json", PYTHONIOENCODING="ascii")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("Wrote gr\\xf6\\xdfe.json: ")
     assert (tmp_path / "größe.json").exists()
 
 
-@pytest.mark.parametrize("words", ["--stage 4", "--offload gpu", "--precision fp8", "--gpus 0", "--stack lightning"])
+@pytest.mark.parametrize(
+    "words", ["--stage 4", "--offload gpu", "--precision fp8", "--world-size 0", "--stack lightning"]
+)
 def test_a_value_that_there_is_not_is_2(run, words):
     assert run("init", *words.split()).returncode == 2
 
@@ -202,7 +208,7 @@ def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, s
     model = os.path.join(MODELS, name)
     for place, (stage, offload) in enumerate(product((2, 3), ("none", "cpu"))):
         sources = Sources(model=model, world_size=8)
-        wanted = {"stack": stack, "stage": stage, "offload": offload, "output": f"{place}.json", "force": True}
+        wanted = {"stack": stack, "stage": stage, "offload": offload, "output_file": f"{place}.json", "force": True}
         assert init(InitOptions(**wanted, sources=sources)) == 0
         facts = gather(sources)
         report = lint_file(f"{place}.json", stack=stack, facts=facts)

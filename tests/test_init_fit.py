@@ -9,8 +9,8 @@ import pytest
 from ds_lint.commands.parser import parse
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
+from ds_lint.footprint.capacity import capacity
 from ds_lint.knowledge.keys import knowledge
-from ds_lint.memory.capacity import capacity
 from ds_lint.scaffold import fitting
 from ds_lint.scaffold.composition import Purpose
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ds_lint.facts.tensors import Tensor
-from ds_lint.memory import changes
-from ds_lint.memory.advice import STEPS, advice, least_ranks
-from ds_lint.memory.capacity import Capacity
-from ds_lint.memory.estimate import estimate
-from ds_lint.memory.setup import Offload, TrainingSetup
-from ds_lint.memory.sweep import Combination, changed, sweep
-from ds_lint.memory.untrained import Untrained
+from ds_lint.footprint import changes
+from ds_lint.footprint.advice import STEPS, advice, least_ranks
+from ds_lint.footprint.capacity import Capacity
+from ds_lint.footprint.estimate import estimate
+from ds_lint.footprint.setup import Offload, TrainingSetup
+from ds_lint.footprint.sweep import Combination, changed, sweep
+from ds_lint.footprint.untrained import Untrained
 
 GIB = 2**30
 CPU = Offload("cpu")

@@ -19,10 +19,10 @@ from ds_lint.facts.gpu import named
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import Model
 from ds_lint.facts.shapes import count
+from ds_lint.footprint import certainty
 from ds_lint.knowledge.keys import Target
 from ds_lint.launches.scripts import launches_in
 from ds_lint.launches.training_script import read_training_script
-from ds_lint.memory import certainty
 from ds_lint.source.document import Document
 
 GIB = 2**30

@@ -402,7 +402,7 @@ def test_the_command_prints_and_writes(capsys, tmp_path):
     printed = json.loads(capsys.readouterr().out)
     assert printed == {key: value for key, value in SCHEMAS[publish_schemas.LATEST].items() if key != "$id"}
     target = tmp_path / "schema.json"
-    assert run(["schema", "--deepspeed-version", "0.16", "--output", str(target)]) == 0
+    assert run(["schema", "--deepspeed-version", "0.16", "--output-file", str(target)]) == 0
     assert json.loads(target.read_text())["title"] == "DeepSpeed 0.16.9 config"
     assert run(["schema", "--deepspeed-version", "0.14.3"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "DeepSpeed 0.14.3 config"
@@ -411,5 +411,5 @@ def test_the_command_prints_and_writes(capsys, tmp_path):
 def test_the_command_refuses_what_it_cannot_do(capsys, tmp_path):
     assert run(["schema", "--deepspeed-version", "7.0"]) == 2
     assert "ds-lint does not know DeepSpeed 7.0; it knows 0.3.1 to" in capsys.readouterr().err
-    assert run(["schema", "--output", str(tmp_path / "nowhere" / "x.json")]) == 2
+    assert run(["schema", "--output-file", str(tmp_path / "nowhere" / "x.json")]) == 2
     assert "nowhere" in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_the_examples_are_one_clean_and_one_broken_config():
 
 
 def test_the_settings_that_the_reference_shows_are_settings(tmp_path, run):
-    (shown,) = re.findall(r"```toml[^\n]*\n(.*?)```", SETTINGS, re.DOTALL)
+    shown, *_ = re.findall(r"```toml[^\n]*\n(.*?)```", SETTINGS, re.DOTALL)
     (tmp_path / "pyproject.toml").write_text(shown, encoding="utf-8")
     (tmp_path / "org.schema.json").write_text("{}", encoding="utf-8")
     (tmp_path / "zero3").mkdir()

@@ -49,7 +49,7 @@ ALLOWED = [
     ("tools/extract/recipes.py", r"", "releases of training frameworks, which may have the same number"),
     ("tools/own_scripts/requirements.txt", r"", "releases of other packages, which may have the same number"),
     ("*package-lock.json", r"", "releases of packages of npm, which may have the same number"),
-    ("ds_lint/memory/*.py", r"(?i)of deepspeed", "with what it was measured"),
+    ("ds_lint/footprint/*.py", r"(?i)of deepspeed", "with what it was measured"),
     ("ds_lint/smoke/standins/kernels.py", r"deepspeed/ops/csrc", "the code that was read"),
     ("ds_lint/checks/precision.py", r"0\.19\.8 removed", "amp is rejected since this release"),
     ("ds_lint/targets/releases.py", r"the same for", "two ways to write a number, whichever it is"),

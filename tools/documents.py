@@ -111,6 +111,14 @@ def _block(block: pages.Block) -> Block:
     return Block(language, words, options, block.text, block.span, block.line, block.fence)
 
 
+def without_words(text: str) -> str:
+    """The text with fences that name for readers the language, and the name of a file."""
+    for block in reversed(blocks(text)):
+        title = f' title="{block.options["title"]}"' if "title" in block.options else ""
+        text = f"{text[: block.fence]}```{block.language}{title}\n{text[block.span.start :]}"
+    return text
+
+
 def commands(block: Block) -> list[Command]:
     """The commands of a console block."""
     first, *parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from ds_lint import json_schema
+from ds_lint.addresses import RAW
 from ds_lint.knowledge.keys import Knowledge, Target
 from ds_lint.launches.launchers import LAUNCHERS
 from ds_lint.settings.schema import schema as settings_schema
 
 FOLDER = Path(__file__).parent.parent / "schemas" / "published"
 LAUNCHES = "../shown_launches.schema.json"
-ADDRESS = "https://raw.githubusercontent.com/ds-lint/ds-lint/main/schemas/published/"
+ADDRESS = f"{RAW}/main/schemas/published/"
 LATEST = "deepspeed-latest.schema.json"
 ENTRY = "catalog-entry.json"
 SETTINGS = "settings.schema.json"

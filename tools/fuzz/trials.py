@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _FRAME = re.compile(r'File "[^"]*?((?:ds_lint|tools)/[^"]+)", line (\d+)')
 _STATUSES = (0, 1, 2)
+_WAITS_OR_WRITES = re.compile("lsp|smoke|--watch|--smoke|--report|--output-file=|-[a-zA-Z]*[wo]")
 
 
 class Failure(NamedTuple):
@@ -147,10 +149,10 @@ class Trials:
 
 def _is_harmless(command: list[str]) -> bool:
     """Whether a command line neither waits nor runs or writes something elsewhere."""
-    refused = ("lsp", "smoke", "--watch", "--smoke", "--output-file", "--smoke-sbatch")
-    if any(word.startswith(refused) or word in ("--w", "--wa", "--wat", "--watc") for word in command):
+    if any(map(_WAITS_OR_WRITES.match, command)):
         return False
-    return not any("/" in word and word.startswith(("--output", "/", "..")) for word in command)
+    files = [file for word, file in pairwise(command) if word == "--output-file"]
+    return set(files) <= {"-"} and not any("/" in word and word.startswith(("/", "..")) for word in command)
 
 
 def _is_strange(text: str) -> bool:
