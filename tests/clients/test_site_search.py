@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.long]  # each builds the site, as test_site.py does in every run
 
 ROOT = Path(__file__).parent.parent.parent
 FIRST = 3  # results that a reader looks at
@@ -50,8 +50,7 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-# test_site.py builds both in every run.
-@pytest.fixture(params=["mkdocs", pytest.param("zensical", marks=pytest.mark.long)])
+@pytest.fixture(params=GENERATORS)
 def address(request, tmp_path):
     """Where the site is served."""
     pytest.importorskip(GENERATORS[request.param], reason="requirements/docs.txt is not installed")
