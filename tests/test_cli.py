@@ -218,6 +218,7 @@ def test_an_unknown_option_is_2(run, write):
         ("check --stack trainr", "--stack: unknown value trainr; did you mean trainer? (see ds-lint check --help)"),
         ("init --stage 5", "--stage: unknown value 5; choose from 0, 1, 2, 3 (see ds-lint init --help)"),
         ("check --world-size", "--world-size: expected one argument (see ds-lint check --help)"),
+        ("check --select= a.json", "--select names no rule; name codes, prefixes of codes, names or ALL"),
         ("check --fix --diff", "--diff: not allowed with argument --fix (see ds-lint check --help)"),
     ],
 )

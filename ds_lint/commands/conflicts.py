@@ -40,6 +40,8 @@ def complaint(options: Namespace) -> str | None:
 def _complaints(options: Namespace) -> Iterator[str]:
     if options.statistics and options.output_format not in (None, *COUNTED_IN):
         yield f"--statistics has the formats {', '.join(COUNTED_IN)}, not {_format(options)}"
+    if options.select == []:
+        yield "--select names no rule; name codes, prefixes of codes, names or ALL, or leave the option out"
     has_runs = any(getattr(options, name, None) for name in ("smoke", "smoke_launches", "smoke_sbatch"))
     if options.report or options.output_file:
         yield from other_reports.complaints(options, options.paths, has_runs=has_runs)
